@@ -1,0 +1,112 @@
+# Read by ctest each time it starts: asks every test program for its cases and registers one ctest entry per suite
+# (one process per suite, since starting a process costs more than most cases). Suites named Slow... carry the label
+# slow, Gpu... the label gpu, Gpu4... also gpu4. FIVEFOLD_TEST_REGEX in the environment selects single cases by their
+# full name: folder.Suite.Case, mpi.np4.Suite.Case, check.layers.
+set(wanted "$ENV{FIVEFOLD_TEST_REGEX}")
+set(source_dir "@CMAKE_SOURCE_DIR@")
+set(bin_dir "@CMAKE_CURRENT_BINARY_DIR@")
+set(environment GTEST_COLOR=no OPENBLAS_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo)
+# Libraries are not instrumented: what they do among themselves is no race of ours, and MPI leaks at its end.
+set(tsan_environment OMP_NUM_THREADS=1 TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0:halt_on_error=1)
+set(mpi_environment ASAN_OPTIONS=detect_leaks=0)
+if("@FIVEFOLD_SANITIZE@" STREQUAL thread)
+  list(APPEND environment ${tsan_environment})
+endif()
+
+# register_entry(NAME LABELS TIMEOUT PROCESSORS command...)
+function(register_entry name labels timeout processors)
+  add_test(${name} ${ARGN})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}" LABELS "${labels}" TIMEOUT ${timeout}
+                       PROCESSORS ${processors} WORKING_DIRECTORY ${bin_dir})
+  if(labels MATCHES mpi)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment};${mpi_environment}")
+  endif()
+  if(labels MATCHES gpu)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+  endif()
+endfunction()
+
+# register_suite(PREFIX PROGRAM SUITE CASES LABELS) registers the wanted cases of a suite, if any.
+function(register_suite prefix program suite cases labels)
+  set(chosen "")
+  foreach(case IN LISTS cases)
+    if("${prefix}.${suite}.${case}" MATCHES "${wanted}")
+      list(APPEND chosen ${suite}.${case})
+    endif()
+  endforeach()
+  if(NOT chosen)
+    return()
+  endif()
+  set(filter ${suite}.*)
+  if(wanted)
+    list(JOIN chosen ":" filter)
+  endif()
+  set(timeout 300)
+  string(REGEX REPLACE "^[^/]*/([A-Z])" "\\1" plain_name ${suite})  # Instance/Suite -> Suite
+  if(plain_name MATCHES "^Slow")
+    list(APPEND labels slow)
+    set(timeout 1800)
+  endif()
+  if(plain_name MATCHES "^Gpu([248]?)")
+    list(APPEND labels gpu)
+    if(CMAKE_MATCH_1)
+      list(APPEND labels gpu${CMAKE_MATCH_1})
+    endif()
+  endif()
+  set(launcher "")
+  set(ranks 1)
+  if(prefix MATCHES "^mpi\\.np([0-9]+)$")
+    set(ranks ${CMAKE_MATCH_1})
+    set(launcher "@MPIEXEC_EXECUTABLE@" --oversubscribe --bind-to none -np ${ranks})
+  endif()
+  register_entry(${prefix}.${suite} "${labels}" ${timeout} ${ranks} ${launcher} ${program} --gtest_filter=${filter})
+endfunction()
+
+# register_program(PREFIXES PROGRAM LABELS) registers all suites of a program, once for each prefix. Prefix mpi.npN
+# runs them on N ranks.
+function(register_program prefixes program labels)
+  execute_process(COMMAND "@CMAKE_COMMAND@" -E env ${environment} ${mpi_environment} ${program} --gtest_list_tests
+                  OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    list(GET prefixes 0 prefix)
+    register_entry(${prefix}.does_not_start "${labels}" 60 1 sh -c "${program} --gtest_list_tests; exit 1")
+    return()
+  endif()
+  string(REGEX REPLACE " +# [^\n]*" "" text "${text}")  # parameter values, which may hold anything
+  string(REPLACE "\n" ";" lines "${text}")
+  set(suite "")
+  set(cases "")
+  foreach(line IN LISTS lines ITEMS end.)
+    if(line MATCHES "^  ([^ ]+)$")
+      list(APPEND cases ${CMAKE_MATCH_1})
+    elseif(line MATCHES "^([^ ]+)\\.$")
+      set(next ${CMAKE_MATCH_1})
+      foreach(prefix IN LISTS prefixes)
+        register_suite(${prefix} ${program} "${suite}" "${cases}" "${labels}")
+      endforeach()
+      set(suite ${next})
+      set(cases "")
+    endif()
+  endforeach()
+endfunction()
+
+foreach(name @fivefold_test_programs@)
+  if(name STREQUAL mpi)
+    register_program("mpi.np1;mpi.np2;mpi.np4" ${bin_dir}/test_mpi mpi)
+  else()
+    register_program(${name} ${bin_dir}/test_${name} "")
+  endif()
+endforeach()
+
+# The whole quickstart, as a newcomer runs it.
+if(EXISTS ${source_dir}/tools/quickstart.sh AND "quickstart" MATCHES "${wanted}")
+  register_entry(quickstart slow 1800 64 ${source_dir}/dev quickstart)
+endif()
+
+foreach(check layers sizes marks)
+  if(check.${check} MATCHES "${wanted}")
+    register_entry(check.${check} check 60 1 "@FIVEFOLD_PYTHON@" ${source_dir}/tools/check_${check}.py ${source_dir})
+  endif()
+endforeach()
