@@ -25,9 +25,12 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_program(FIVEFOLD_CCACHE ccache)
 if(FIVEFOLD_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${FIVEFOLD_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${FIVEFOLD_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${FIVEFOLD_CCACHE})
+  # The build folder goes neither into the cache's keys nor into the debug information: all presets share objects.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${FIVEFOLD_CCACHE})
+  foreach(language C CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${launcher})
+  endforeach()
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fdebug-prefix-map=${CMAKE_BINARY_DIR}=build>)
 endif()
 
 # CMake 3.25 knows no C++20 for CUDA, so the language level is a plain flag for both.
