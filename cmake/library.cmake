@@ -1,5 +1,6 @@
-# fivefold_library(NAME DIRS folder... LINK libraries... [EXCLUDE regex])
-# makes the static library of a layer from every source below its folders, less the files of absent features.
+# fivefold_library(NAME DIRS folder... LINK layers... [USES libraries...] [EXCLUDE regex])
+# makes the static library of a layer from every source below its folders, less the files of absent features. LINK names
+# the layers it stands on, USES the outside libraries that only its own sources see.
 # A feature X is a pair of files: with it the first pattern is compiled, without it the stand-in no_x.cpp.
 function(fivefold_select_feature list_name have pattern stand_in)
   set(chosen ${${list_name}})
@@ -16,7 +17,7 @@ function(fivefold_select_feature list_name have pattern stand_in)
 endfunction()
 
 function(fivefold_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCLUDE" "DIRS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCLUDE" "DIRS;LINK;USES")
   set(sources "")
   foreach(dir IN LISTS arg_DIRS)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/*.cu)
@@ -32,10 +33,10 @@ function(fivefold_library name)
 
   if(sources)
     add_library(${name} STATIC ${sources})
-    target_link_libraries(${name} PUBLIC ${arg_LINK})
+    target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE ${arg_USES})
   else()
     add_library(${name} INTERFACE)
-    target_link_libraries(${name} INTERFACE ${arg_LINK})
+    target_link_libraries(${name} INTERFACE ${arg_LINK} ${arg_USES})
   endif()
 endfunction()
 

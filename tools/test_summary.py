@@ -9,7 +9,7 @@ import re
 import sys
 
 ENTRY = re.compile(r"^\d+/\d+ Test: (\S+)$", re.MULTILINE)
-CASE = re.compile(r"\[( RUN      |       OK |  FAILED  |  SKIPPED )\] ([\w/]+\.[\w/]+)")
+CASE = re.compile(r"\[( RUN      |       OK |  FAILED  |  SKIPPED )\] (\S+?\.\S+?)(?:, where | \(\d+ ms\)|$)", re.MULTILINE)
 
 
 def outcomes(name, text):
