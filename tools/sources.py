@@ -1,7 +1,7 @@
 """The project's own source files, for the checks beside this file."""
 import pathlib
 
-FOLDERS = ["core", "kernels", "parallel", "model", "checkpoint", "data", "launcher", "bench", "tests"]
+FOLDERS = ["core", "kernels", "parallel", "model", "checkpoint", "data", "launcher", "bench", "tests", "docs"]
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 
