@@ -35,10 +35,10 @@ endif()
 
 # CMake 3.25 knows no C++20 for CUDA, so the language level is a plain flag for both.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-std=c++20> $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
-# The three that are off: designated initialisers may leave fields at their defaults; g++ 12 warns wrongly of string
-# concatenation (restrict) and of nlohmann::json (maybe-uninitialized).
+# The two that are off: designated initialisers may leave fields at their defaults; g++ 12 warns wrongly of string
+# concatenation (restrict).
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow>"
-                    "$<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers;-Wno-restrict;-Wno-maybe-uninitialized>"
+                    "$<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers;-Wno-restrict>"
                     "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 if(FIVEFOLD_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
