@@ -1,0 +1,22 @@
+// One line a subcommand.
+#include "launcher/commands.h"
+
+#include "launcher/data_command.h"
+#include "launcher/import_command.h"
+#include "launcher/parity_command.h"
+#include "launcher/train_command.h"
+
+namespace fivefold {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table{
+      {"train", "train a model", train_command},
+      {"parity", "compare this layout with a stored trajectory", parity_command},
+      {"import", "weights of other programs into a checkpoint", import_command},
+      {"export", "a checkpoint into files of other programs", export_command},
+      {"data", "make and look at token files", data_command},
+  };
+  return table;
+}
+
+}  // namespace fivefold

@@ -1,0 +1,183 @@
+// What follows from a Config, and the rules between its sections. Each rule is one function that throws one
+// sentence.
+#include "launcher/config.h"
+
+#include <numeric>
+
+#include "core/divisors.h"
+#include "core/error.h"
+
+namespace fivefold {
+namespace {
+
+template <class... Parts>
+void require(bool holds, const Parts&... parts) {
+  if (!holds) throw UserError(str(parts...));
+}
+
+DType storage_or_default(const TrainConfig& train, const std::optional<DType>& given) {
+  return given.value_or(accum_dtype(train.precision));
+}
+
+// tp cuts whole heads: it divides heads, and divides or is a multiple of kv_heads.
+bool fits_heads(const ModelConfig& model, std::int64_t tp) {
+  return model.heads % tp == 0 && (model.kv_heads % tp == 0 || tp % model.kv_heads == 0);
+}
+
+std::int64_t nearest_tp(const ModelConfig& model, std::int64_t wanted) {
+  std::int64_t best = 1;
+  for (std::int64_t tp = 1; tp <= model.heads; ++tp)
+    if (fits_heads(model, tp) && std::abs(tp - wanted) < std::abs(best - wanted)) best = tp;
+  return best;
+}
+
+void check_tensor_parallel(const Config& c) {
+  const auto& m = c.model;
+  require(fits_heads(m, c.parallel.tp),
+          "parallel.tp must divide model.heads, and divide or be a multiple of model.kv_heads, but tp = ",
+          c.parallel.tp, ", heads = ", m.heads, ", kv_heads = ", m.kv_heads, "; the nearest tp is ",
+          nearest_tp(m, c.parallel.tp));
+}
+
+void check_chunks(const ParallelConfig& p) {
+  const bool interleaved = p.schedule == ScheduleName::interleaved, zb_v = p.schedule == ScheduleName::zb_v;
+  require(!zb_v || p.chunks == 2, "parallel.schedule = zb-v needs parallel.chunks = 2, but it is ", p.chunks);
+  require(!interleaved || p.chunks > 1,
+          "parallel.schedule = interleaved needs parallel.chunks of at least 2, but it is ", p.chunks);
+  require(interleaved || zb_v || p.chunks == 1, "parallel.schedule = ", p.schedule,
+          " has parallel.chunks = 1, but it is ", p.chunks,
+          "; the schedules with several are interleaved and zb-v");
+}
+
+void check_pipeline(const Config& c) {
+  const auto& p = c.parallel;
+  check_chunks(p);
+  const std::int64_t stages = std::int64_t{p.pp} * p.chunks;
+  require(stages <= c.model.layers,
+          "every virtual stage holds at least one block, but parallel.pp x chunks = ", p.pp, " x ", p.chunks,
+          " = ", stages, " and model.layers = ", c.model.layers, "; the most stages is ", c.model.layers);
+  const bool zero_bubble = p.schedule == ScheduleName::zb_h1 || p.schedule == ScheduleName::zb_v;
+  require(!zero_bubble || c.train.recompute != RecomputePolicy::full, "parallel.schedule = ", p.schedule,
+          " holds what recompute frees between its two backward halves, so train.recompute = full saves "
+          "nothing; use "
+          "selective or none, or schedule = 1f1b");
+  if (p.stage_layers.empty()) return;
+  require(static_cast<std::int64_t>(p.stage_layers.size()) == stages, "parallel.stage_layers has ",
+          p.stage_layers.size(), " entries, but there are pp x chunks = ", stages, " virtual stages");
+  const auto sum = std::accumulate(p.stage_layers.begin(), p.stage_layers.end(), std::int64_t{0});
+  require(sum == c.model.layers, "parallel.stage_layers must sum to model.layers = ", c.model.layers,
+          ", but it sums to ", sum);
+}
+
+void check_experts(const Config& c, const MeshShape& mesh) {
+  const auto& m = c.model;
+  if (m.experts == 0) {
+    require(mesh.ep == 1, "parallel.ep = ", mesh.ep,
+            " needs experts, but model.experts = 0; the nearest ep is 1");
+    return;
+  }
+  require(m.experts % mesh.ep == 0, "parallel.ep must divide model.experts, but ep = ", mesh.ep,
+          " and experts = ", m.experts, "; the nearest ep is ", nearest_divisor(m.experts, mesh.ep));
+  const auto at_once = c.train.micro_batch * mesh.data_ranks();
+  require(m.aux_loss == 0 || m.aux_scope == AuxScope::sequence || c.train.global_batch <= at_once,
+          "model.aux_scope = batch balances over one micro-batch a step, but train.global_batch = ",
+          c.train.global_batch, " takes more than micro_batch x data ranks = ", c.train.micro_batch, " x ",
+          mesh.data_ranks(), "; the nearest micro_batch is ",
+          ceil_div(c.train.global_batch, mesh.data_ranks()));
+}
+
+void check_context_parallel(const Config& c) {
+  const auto& p = c.parallel;
+  if (p.cp_strategy != CpStrategy::ulysses) return;
+  const auto local = c.model.heads / p.tp;
+  require(local % p.cp == 0,
+          "parallel.cp_strategy = ulysses needs model.heads / tp to be a multiple of cp, but it is ", local,
+          " and cp = ", p.cp, "; the nearest cp is ", nearest_divisor(local, p.cp));
+}
+
+void check_sequence(const Config& c) {
+  const auto sequence = sequence_length(c);
+  require(sequence <= c.model.context, "data.sequence must not exceed model.context, but they are ", sequence,
+          " and ", c.model.context, "; the nearest sequence is ", c.model.context);
+}
+
+void check_optimizer(const Config& c) {
+  const auto& o = c.optimizer;
+  require(o.min_lr <= o.lr, "optimizer.min_lr must not exceed optimizer.lr, but they are ", o.min_lr, " and ",
+          o.lr);
+  require(o.warmup_steps <= c.run.steps, "optimizer.warmup_steps must not exceed run.steps, but they are ",
+          o.warmup_steps, " and ", c.run.steps, "; the nearest warmup_steps is ", c.run.steps);
+  require(o.beta1 < 1, "optimizer.beta1 must be below 1, but it is ", o.beta1);
+  require(o.beta2 < 1, "optimizer.beta2 must be below 1, but it is ", o.beta2);
+  const auto room = c.run.steps - o.warmup_steps;
+  require(o.decay != LrDecay::wsd || o.decay_steps <= room,
+          "the final fall of decay = wsd must fit between warmup and run.steps, but optimizer.decay_steps = ",
+          o.decay_steps, " and run.steps - warmup_steps = ", room, "; the nearest decay_steps is ", room);
+}
+
+}  // namespace
+
+MeshShape mesh_shape(const ParallelConfig& p, int world) {
+  MeshShape shape{.pp = p.pp,
+                  .replicate = std::max(p.replicate, 1),
+                  .shard = std::max(p.shard, 1),
+                  .cp = p.cp,
+                  .tp = p.tp,
+                  .ep = p.ep};
+  const auto given = std::int64_t{shape.pp} * shape.replicate * shape.shard * shape.cp * shape.tp;
+  if (world % given == 0) {
+    if (p.shard == 0)
+      shape.shard = static_cast<int>(world / given);
+    else if (p.replicate == 0)
+      shape.replicate = static_cast<int>(world / given);
+  }
+  check_mesh(shape, world);
+  return shape;
+}
+
+DType master_dtype(const TrainConfig& train) { return storage_or_default(train, train.master); }
+DType moments_dtype(const TrainConfig& train) { return storage_or_default(train, train.moments); }
+DType gradients_dtype(const TrainConfig& train) { return storage_or_default(train, train.gradients); }
+
+std::int64_t sequence_length(const Config& config) {
+  return config.data.sequence > 0 ? config.data.sequence : config.model.context;
+}
+
+LrSchedule lr_schedule(const Config& config) {
+  const auto& o = config.optimizer;
+  const auto room = std::max<std::int64_t>(config.run.steps - o.warmup_steps, 1);
+  const auto rest = o.decay == LrDecay::wsd ? std::clamp<std::int64_t>(config.run.steps / 10, 1, room) : room;
+  return {.lr = o.lr,
+          .min_lr = o.min_lr,
+          .warmup_steps = o.warmup_steps,
+          .decay = o.decay,
+          .decay_steps = o.decay_steps > 0 ? o.decay_steps : rest,
+          .total_steps = config.run.steps};
+}
+
+void check(const Config& config, int world) {
+  check(config.model);
+  const auto mesh = mesh_shape(config.parallel, world);
+  check_tensor_parallel(config);
+  check_pipeline(config);
+  check_experts(config, mesh);
+  check_context_parallel(config);
+  check_sequence(config);
+  check_optimizer(config);
+}
+
+void check_training(const Config& config) {
+  require(!config.data.train.empty(),
+          "data.train names no file; make one with 'fivefold data build' and give its path");
+  const auto& resume = config.run.resume;
+  require(config.run.init.empty() || resume == "auto" || resume == "never",
+          "run.init starts at step 0 and run.resume = PATH goes on where a run stopped, but init = ",
+          config.run.init, " and resume = ", resume, "; give one of them");
+}
+
+void check_vocab(const ModelConfig& model, std::int64_t data_vocab, const std::string& path) {
+  require(data_vocab <= model.vocab, "the ids of '", path, "' go up to ", data_vocab - 1,
+          ", but model.vocab = ", model.vocab, "; the smallest vocab that fits is ", data_vocab);
+}
+
+}  // namespace fivefold

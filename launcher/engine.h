@@ -1,0 +1,80 @@
+// The machine that training, parity, generation and benchmarks share: one rank's mesh, memory, model stage and optimizer,
+// with a step split into "accumulate gradients" and "update".
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "data/sampler.h"
+#include "model/init.h"
+#include "model/optimizer.h"
+
+namespace fivefold {
+
+struct EngineOptions {
+  ModelConfig model;             // completed
+  MeshShape mesh;
+  DType dtype = DType::f32;
+  int threads = 1;               // CPU threads of this rank
+  StageOptions stage;
+  AdamWOptions optimizer;
+  MemoryOptions memory;
+};
+
+// What the step's forward passes saw, over all ranks.
+struct StepLoss {
+  double sum = 0;                // cross entropy summed over targets
+  std::int64_t valid_tokens = 0; // targets
+  double mean() const { return valid_tokens == 0 ? 0 : sum / static_cast<double>(valid_tokens); }
+};
+
+class Engine {
+ public:
+  // Collective over the world: makes the mesh's communicators.
+  Engine(EngineOptions options, Transport& transport, const std::vector<HostSlot>& slots);
+
+  // Fresh parameters, zero moments, step 0.
+  void initialize(const InitOptions& init);
+  // Gradients of the sum over this step's targets divided by `valid_tokens` (of the whole step, all ranks), complete and
+  // reduced on return. All ranks pass equally many micro-batches. Collective.
+  StepLoss accumulate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
+  // Clips and applies the gradients; without targets in the step nothing is applied and the step counts as skipped.
+  StepReport update(const StepLoss& loss, double lr);
+  // Loss without gradients. Collective.
+  StepLoss evaluate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
+  // Logits of a micro-batch, row-major [rows, vocabulary], on every rank.
+  std::vector<double> logits(const MicroBatch& micro_batch);
+
+  // Sum over the world of values that only one tp and pp rank of each data rank counts, and the largest flag of all ranks.
+  struct Agreement {
+    std::int64_t sum = 0;
+    bool flag = false;
+  };
+  Agreement agree(std::int64_t value, bool flag);
+
+  const Run& run() const { return *run_; }
+  const DeviceMesh& mesh() const { return *mesh_; }
+  const EngineOptions& options() const { return options_; }
+  Stage& stage() { return *stage_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  Memory& memory() { return *memory_; }
+  std::span<ShardedParam* const> params() const { return params_; }
+  // Shards were written from outside (a load): weights are collected again before the next use.
+  void shards_changed();
+
+ private:
+  TokenRows rows_of(const MicroBatch& micro_batch) const;
+  StepLoss total_loss(std::int64_t valid_tokens);
+
+  EngineOptions options_;
+  std::shared_ptr<Memory> memory_;
+  CpuStream stream_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<DeviceMesh> mesh_;
+  std::optional<Run> run_;
+  std::optional<Stage> stage_;
+  std::optional<Optimizer> optimizer_;
+  std::vector<ShardedParam*> params_;
+  Tensor loss_;   // [1] f64
+};
+
+}  // namespace fivefold

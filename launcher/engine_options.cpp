@@ -1,0 +1,26 @@
+// Copies settings, fills in what 0 stands for.
+#include "launcher/engine_options.h"
+
+namespace fivefold {
+
+namespace {
+constexpr std::int64_t kLossRows = 1024;   // logits of so many rows at a time unless train.loss_rows says otherwise
+}
+
+EngineOptions engine_options(const Config& config, int world) {
+  const auto& o = config.optimizer;
+  return {.model = config.model,
+          .mesh = mesh_shape(config.parallel, world),
+          .dtype = config.train.precision,
+          .threads = config.train.threads,
+          .stage = {.recompute = config.train.recompute,
+                    .zero = {.stage = config.parallel.zero},
+                    .loss_rows = config.train.loss_rows > 0 ? config.train.loss_rows : kLossRows},
+          .optimizer = {.beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip}};
+}
+
+SaveOptions save_options(const Config& config) {
+  return {.compression = config.checkpoint.compress ? Compression::fast : Compression::none};
+}
+
+}  // namespace fivefold

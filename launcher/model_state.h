@@ -1,0 +1,16 @@
+// The engine's state as named tensors for checkpoints: model/..., master/... where it is apart, adam_m/..., adam_v/...
+#pragma once
+#include <vector>
+
+#include "checkpoint/plan.h"
+#include "launcher/engine.h"
+
+namespace fivefold {
+
+std::vector<LocalTensor> state_tensors(Engine& engine);
+// model/... alone, as weights to start from: in the master's dtype, so that nothing is rounded twice.
+std::vector<LocalTensor> master_tensors(Engine& engine);
+// Compute copies made from the masters, after only the masters were written.
+void masters_changed(Engine& engine);
+
+}  // namespace fivefold

@@ -1,0 +1,34 @@
+// Configuration -> ranks -> trainer.
+#include "launcher/train_command.h"
+
+#include <cstdio>
+
+#include "launcher/command_line.h"
+#include "launcher/supported.h"
+#include "launcher/trainer.h"
+
+namespace fivefold {
+
+namespace {
+constexpr const char* kUsage =
+    "usage: fivefold train --config FILE [--section.key=value ...]\n"
+    "       mpirun -np N fivefold train ...    N processes\n"
+    "       fivefold train --ranks N ...       N ranks as threads of one process";
+}
+
+int train_command(std::span<const std::string> args) {
+  const auto line = parse_command_line(args, {});
+  if (line.own.has("--help")) {
+    std::fputs(command_help(kUsage, {}, line).c_str(), stdout);
+    return 0;
+  }
+  if (line.settings.empty()) throw UserError("train needs a configuration: --config FILE, or --section.key=value settings");
+  const auto resolved = resolve(line.settings);
+  const WorldOptions world{.ranks = line.ranks(), .transport = resolved.config.parallel.transport};
+  check(resolved.config, world_size(world, read_launch_environment()));
+  check_supported(resolved.config);
+  const StopSignals signals;
+  return run_world(world, [&](RankContext& context) { return Trainer(resolved, context, signals).run(); });
+}
+
+}  // namespace fivefold

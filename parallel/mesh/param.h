@@ -1,0 +1,33 @@
+// One parameter as a rank holds it: a stable name and global shape, the box that kernels see and the box that lives between
+// steps. Names and shapes are the same in every layout.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "parallel/mesh/partition.h"
+
+namespace fivefold {
+
+struct Param {
+  std::string name;            // "blocks.3.attn.q.weight"
+  Shape global;                // whole tensor
+  int index = 0;               // in the model's global parameter order
+  bool decay = true;           // weight decay applies
+  View view = View::dense;
+  PartitionSpec compute;       // cut by tp or ep only
+  PartitionSpec storage;       // compute, then the storage axes on dim 0
+  Box compute_box, storage_box;
+  // Valid while the unit that owns the parameter is whole.
+  Tensor weight;               // compute box, compute dtype
+  Tensor gradient;             // compute box, accumulate dtype; backward_weight adds into it
+  Tensor tied_gradient;        // of the second use (the head of a tied embedding); none otherwise
+};
+
+// The axes over which storage cuts dim 0: {shard, cp}, for experts {edp}.
+std::vector<Axis> storage_axes(View view);
+// The axes of the view that neither compute nor storage cut: a reduced gradient is summed over them too.
+std::vector<Axis> replica_axes(const Param& param, const MeshLayout& mesh);
+// Fills storage and both boxes from name, global, view and compute.
+void place(Param& param, const MeshLayout& mesh, int position);
+
+}  // namespace fivefold
