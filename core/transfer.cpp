@@ -27,8 +27,10 @@ std::vector<double> widened(const Tensor& t) {
 
 template <class T>
 T narrowed(double value) {
-  if constexpr (std::is_same_v<T, bf16>) return bf16(static_cast<float>(value));
-  else return static_cast<T>(value);
+  if constexpr (std::is_same_v<T, bf16>)
+    return bf16(static_cast<float>(value));   // by way of f32
+  else
+    return static_cast<T>(value);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace fivefold {
 
-// dst = values converted to its dtype (floating, one rounding). values.size() == dst.count().
+// dst = values converted to its dtype (floating; bf16 by way of f32). values.size() == dst.count().
 void write(const Tensor& dst, std::span<const double> values, Stream& stream);
 // dst (i32) = values.
 void write(const Tensor& dst, std::span<const std::int32_t> values, Stream& stream);

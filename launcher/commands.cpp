@@ -1,6 +1,7 @@
 // One line a subcommand.
 #include "launcher/commands.h"
 
+#include "launcher/bench_command.h"
 #include "launcher/data_command.h"
 #include "launcher/import_command.h"
 #include "launcher/parity_command.h"
@@ -15,6 +16,7 @@ const std::vector<Command>& commands() {
       {"import", "weights of other programs into a checkpoint", import_command},
       {"export", "a checkpoint into files of other programs", export_command},
       {"data", "make and look at token files", data_command},
+      {"bench", "speed of kernels and of training steps", bench_command},
   };
   return table;
 }

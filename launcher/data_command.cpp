@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/nearest.h"
+#include "data/bigram.h"
 #include "data/build.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
@@ -27,6 +28,7 @@ const std::vector<ArgumentSpec> kBuildOptions = {
 };
 const std::vector<ArgumentSpec> kInfoOptions = {
     {"--check", "", "read everything: ids, document bounds, stored hash"},
+    {"--bigram", "", "entropy of a table of which token follows which: a loss to beat"},
 };
 const std::vector<ArgumentSpec> kTraceOptions = {
     {"--data", "LIST", "token files as in data.train: 'PATH, ...' or 'PATH*WEIGHT, ...'"},
@@ -117,6 +119,7 @@ void info(const Arguments& args) {
             facts.vocab > 0 ? std::to_string(facts.vocab) : "not recorded", "\ntokenizer  ",
             known(facts.tokenizer), ", hash ", known(facts.tokenizer_hash), "\nhash       ", file->hash(),
             '\n', first_text(*file)));
+  if (args.has("--bigram")) print(str("bigram     ", bigram_entropy(*file), " nats a token\n"));
   if (!args.has("--check")) return;
   file->check();
   print("check      every id, document bound and stored hash is right\n");

@@ -7,10 +7,19 @@
 
 namespace fivefold {
 
+namespace {
+
+std::unique_ptr<Backend> make_backend(const EngineOptions& options) {
+  auto backend = make_cpu_backend({.threads = options.threads});
+  return options.wrap_backend ? options.wrap_backend(std::move(backend)) : std::move(backend);
+}
+
+}  // namespace
+
 Engine::Engine(EngineOptions options, Transport& transport, const std::vector<HostSlot>& slots)
     : options_(std::move(options)),
       memory_(make_cpu_memory(options_.memory)),
-      backend_(make_cpu_backend({.threads = options_.threads})),
+      backend_(make_backend(options_)),
       mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots, training_groups())) {
   run_.emplace(Run{*backend_, stream_, *memory_, *mesh_, options_.dtype});
   stage_.emplace(*run_, options_.model, StagePlan{.first_block = 0, .end_block = options_.model.layers}, options_.stage);

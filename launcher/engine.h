@@ -1,6 +1,7 @@
 // The machine that training, parity, generation and benchmarks share: one rank's mesh, memory, model stage and optimizer,
 // with a step split into "accumulate gradients" and "update".
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,8 @@ struct EngineOptions {
   StageOptions stage;
   AdamWOptions optimizer;
   MemoryOptions memory;
+  // What the ops run through, given the device's own backend: profiling. Null: that backend itself.
+  std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>)> wrap_backend;
 };
 
 // What the step's forward passes saw, over all ranks.

@@ -43,8 +43,8 @@ void place(const Tensor& from, bool transposed, const Part& part, const Box& wan
 
 }  // namespace
 
-HfWeights::HfWeights(FileSystem& fs, const std::filesystem::path& path, const ModelConfig& config, const std::string& prefix,
-                     HfExperts experts)
+HfWeights::HfWeights(FileSystem& fs, const std::filesystem::path& path, const ModelConfig& config,
+                     const std::string& prefix, HfExperts experts)
     : reader_(fs, path) {
   for (const auto& tensor : reader_.tensors())
     if (tensor.name.rfind(prefix, 0) == 0)
@@ -59,15 +59,18 @@ void HfWeights::refuse_unknown(const ModelConfig& config) const {
     for (const auto& piece : pieces) rest.erase(piece.theirs);
   for (const auto& [canonical, name] : rest)
     if (!hf_is_redundant(config, canonical))
-      throw UserError(str("the weights hold '", name, "', which a ", config.family, " model of this shape has no place for"));
+      throw UserError(str("the weights hold '", name, "', which a ", config.family,
+                          " model of this shape has no place for"));
 }
 
 const SafetensorInfo& HfWeights::stored(const HfPiece& piece) const {
   const auto name = theirs_.find(piece.theirs);
-  if (name == theirs_.end()) throw UserError(str("the weights lack '", piece.theirs, "', which holds ", piece.ours));
+  if (name == theirs_.end())
+    throw UserError(str("the weights lack '", piece.theirs, "', which holds ", piece.ours));
   const auto& found = reader_.at(name->second);
   if (found.shape != piece.their_shape)
-    throw UserError(str("'", found.name, "' has shape ", found.shape, ", config.json asks for ", piece.their_shape));
+    throw UserError(
+        str("'", found.name, "' has shape ", found.shape, ", config.json asks for ", piece.their_shape));
   return found;
 }
 

@@ -11,12 +11,13 @@ namespace fivefold {
 
 class HfWeights {
  public:
-  // `path` is a folder with model.safetensors or its sharded form, or a file. Only tensors whose names begin with `prefix`
-  // take part ("grad." in a stored trajectory). Throws UserError for one that the model has no place for.
-  HfWeights(FileSystem& fs, const std::filesystem::path& path, const ModelConfig& config, const std::string& prefix = "",
-            HfExperts experts = HfExperts::apart);
-  // Fills `out` (host memory, floating) with a box of our parameter. Throws UserError where theirs is missing or of another
-  // shape. Reads only the box.
+  // `path` is a folder with model.safetensors or its sharded form, or a file. Only tensors whose names begin
+  // with `prefix` take part ("grad." in a stored trajectory). Throws UserError for one that the model has no
+  // place for.
+  HfWeights(FileSystem& fs, const std::filesystem::path& path, const ModelConfig& config,
+            const std::string& prefix = "", HfExperts experts = HfExperts::apart);
+  // Fills `out` (host memory, floating) with a box of our parameter. Throws UserError where theirs is missing
+  // or of another shape. Reads only the box.
   void read(const std::string& ours, const Box& box, const Tensor& out) const;
   // The dtype that holds the stored values of our parameter without loss (f16 becomes f32).
   DType natural_dtype(const std::string& ours) const;
@@ -25,8 +26,8 @@ class HfWeights {
   const SafetensorInfo& stored(const HfPiece& piece) const;
   void refuse_unknown(const ModelConfig& config) const;
   SafetensorsReader reader_;
-  std::map<std::string, std::string> theirs_;              // canonical name -> name in the file
-  std::map<std::string, std::vector<HfPiece>> pieces_;     // by our name
+  std::map<std::string, std::string> theirs_;           // canonical name -> name in the file
+  std::map<std::string, std::vector<HfPiece>> pieces_;  // by our name
 };
 
 // A folder with a config.json is one.

@@ -12,11 +12,10 @@ namespace fivefold {
 
 namespace {
 
-// Keeps the largest error and where it was; NaN counts as infinitely large.
+// Keeps the largest error, and where it was: the first place out of tolerance once there is one. NaN counts as infinite.
 void note(Comparison& c, double error, const std::string& where) {
   if (std::isnan(error)) error = INFINITY;
-  const bool first_bad = error > c.tolerance && c.largest <= c.tolerance;
-  if (first_bad || (c.worst.empty() && error >= c.largest)) c.worst = where;
+  if (c.ok() && (c.worst.empty() || error > c.largest)) c.worst = where;
   c.largest = std::max(c.largest, error);
 }
 
@@ -106,7 +105,7 @@ std::vector<Comparison> compare_with_reference(Engine& engine, const Reference& 
   engine.initialize({});
   load_hf_weights(engine, r.dir);
   masters_changed(engine);
-  const auto plan = plan_batches(engine.mesh(), r.batch, micro_batch, r.model.window);
+  const auto plan = plan_batches(engine.mesh(), r.batch, micro_batch, engine.options().model.window);
   note(logits, logits_error(engine, r, plan), "step 0");
   for (std::int64_t step = 0; step < r.steps; ++step) {
     const auto at = static_cast<std::size_t>(step);

@@ -153,9 +153,8 @@ class Backward {
   void load_block(std::int64_t head, const QueryBlock& block, const Block& room) const {
     for (std::int64_t i = 0; i < block.strips * kStrip; ++i) load_row(head, block.begin + i, block.end, i, room);
     for (std::int64_t s = 0; s < block.strips; ++s) {
-      transpose_strip(room.q + s * kStrip * k_width(), k_width(), kStrip, dim(), room.q_strips + s * kStrip * dim());
-      transpose_strip(room.d_out + s * kStrip * v_width(), v_width(), kStrip, value_dim(),
-                      room.d_out_strips + s * kStrip * value_dim());
+      transpose_strip(room.q + s * kStrip * k_width(), k_width(), room.q_strips + s * kStrip * k_width());
+      transpose_strip(room.d_out + s * kStrip * v_width(), v_width(), room.d_out_strips + s * kStrip * v_width());
     }
     std::fill_n(room.dq, block.strips * kStrip * k_width(), A(0));
   }
@@ -196,10 +195,10 @@ class Backward {
     const std::int64_t first = tile.begin + sight.begin, count = sight.end - sight.begin;
     A* const p = room.p + sight.begin * kBlockRows + s * kStrip;
     A* const ds = room.ds + sight.begin * kBlockRows + s * kStrip;
-    multiply_tile<A>(count, kStrip, dim(), {k_row(kv_head, first), k_width(), 1}, room.q_strips + s * kStrip * dim(), kStrip, p,
+    multiply_tile<A>(count, kStrip, dim(), {k_row(kv_head, first), k_width(), 1}, room.q_strips + s * kStrip * k_width(), kStrip, p,
                      kBlockRows, false);
     multiply_tile<A>(count, kStrip, value_dim(), {v_row(kv_head, first), v_width(), 1},
-                     room.d_out_strips + s * kStrip * value_dim(), kStrip, ds, kBlockRows, false);
+                     room.d_out_strips + s * kStrip * v_width(), kStrip, ds, kBlockRows, false);
     if (!sight.whole) mask_strip(strip, plan_.k_index.data() + first, count, p, kBlockRows);
     differentiate(count, room.lse + s * kStrip, room.delta + s * kStrip, p, ds);
     round_strip<T>(count, p, kBlockRows);

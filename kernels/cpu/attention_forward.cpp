@@ -23,8 +23,7 @@ struct Running {
   void absorb(std::int64_t keys, A* s) {
     A now[kStrip], base[kStrip], added[kStrip] = {};
     std::copy_n(top, kStrip, now);
-    for (std::int64_t j = 0; j < keys; ++j)
-      for (std::int64_t i = 0; i < kStrip; ++i) now[i] = now[i] < s[j * kStrip + i] ? s[j * kStrip + i] : now[i];
+    raise_panel(keys, s, now);
     for (std::int64_t i = 0; i < kStrip; ++i) base[i] = now[i] == kNothing ? A(0) : now[i];
     for (std::int64_t i = 0; i < kStrip; ++i) rescale[i] = exp_of(top[i] - base[i]);
     for (std::int64_t j = 0; j < keys; ++j)
@@ -67,6 +66,7 @@ class Forward {
   std::int64_t keys() const { return op_.k.dim(0); }
   std::int64_t kv_heads() const { return op_.k.dim(1); }
   std::int64_t dim() const { return op_.q.dim(2); }
+  std::int64_t width() const { return round_up(dim(), kPanel); }
   std::int64_t value_dim() const { return op_.v.dim(2); }
   std::int64_t value_width() const { return round_up(value_dim(), kPanel); }
   std::int64_t block_cost() const {
@@ -77,10 +77,8 @@ class Forward {
     const std::int64_t k = std::is_same_v<T, A> ? 0 : ScratchParts<A>::padded(keys() * kv_heads() * dim());
     return k + ScratchParts<A>::padded(keys() * kv_heads() * value_width());
   }
-  // Per slot: queries across, scores, output.
-  std::int64_t slot_count() const {
-    return ScratchParts<A>::padded(kStrip * dim()) + kTileKeys * kStrip + kStrip * value_width();
-  }
+  // Per slot: queries in both layouts, scores, output.
+  std::int64_t slot_count() const { return kStrip * (2 * width() + kTileKeys + value_width()); }
 
   void pack_keys() {
     const std::int64_t count = kv_heads() * static_cast<std::int64_t>(plan_.tiles.size());
@@ -117,10 +115,11 @@ class Forward {
   void run_strip(std::int64_t head, const QueryBlock& block, const QueryStrip& strip, std::int64_t begin, std::int64_t rows,
                  std::int64_t slot) const {
     ScratchParts<A> parts(slots_begin_ + slot * slot_count());
-    A* const q = parts.take(kStrip * dim());            // [hd, 16]
+    A* const packed = parts.take(kStrip * width());     // [16, hd]
+    A* const q = parts.take(kStrip * width());          // [hd, 16]
     A* const s = parts.take(kTileKeys * kStrip);        // [keys, 16]
     A* const out = parts.take(kStrip * value_width());  // [16, vd]
-    load_queries(head, begin, rows, q);
+    load_queries(head, begin, rows, packed, q);
     std::fill_n(out, kStrip * value_width(), A(0));
     Running<A> running;
     const std::int64_t kv_head = head / (op_.q.dim(1) / kv_heads());
@@ -141,16 +140,18 @@ class Forward {
     finish(head, begin, rows, running, out);
   }
 
-  void load_queries(std::int64_t head, std::int64_t begin, std::int64_t rows, A* q) const {
+  // q [hd, 16] = scale * the rows of the strip; `packed` is room for them.
+  void load_queries(std::int64_t head, std::int64_t begin, std::int64_t rows, A* packed, A* q) const {
     const std::int64_t stride = op_.q.dim(1) * dim();
     const T* const src = op_.q.data<T>() + begin * stride + head * dim();
     const A scale = static_cast<A>(op_.scale);
-    for (std::int64_t c = 0; c < dim(); ++c)
-      for (std::int64_t r = 0; r < kStrip; ++r)
-        q[c * kStrip + r] = r < rows ? scale * static_cast<A>(src[r * stride + c]) : A(0);
+    pack_rows(src, stride, rows, dim(), scale, packed, width());
+    std::fill(packed + rows * width(), packed + kStrip * width(), A(0));
+    transpose_strip(packed, width(), q);
   }
 
   void shrink(const A* rescale, A* out) const {
+    if (std::all_of(rescale, rescale + kStrip, [](A x) { return x == A(1); })) return;
     for (std::int64_t i = 0; i < kStrip; ++i)
       for (std::int64_t c = 0; c < value_width(); ++c) out[i * value_width() + c] *= rescale[i];
   }

@@ -43,11 +43,36 @@ void write_row(const Tensor& dst, std::int64_t row, std::int64_t width, A factor
   else write(dst.data<A>());
 }
 
-// dst [width, 16] = the transpose of src [rows, width], rows <= 16; columns behind `rows` are zero.
+// Transposes a square of vectors, row r of which begins at src + r * ld, to rows `ld_dst` apart. Each round interleaves the
+// first half of the rows with the second half; log2(lanes) rounds make a transpose.
 template <class A>
-void transpose_strip(const A* src, std::int64_t ld, std::int64_t rows, std::int64_t width, A* dst) {
-  for (std::int64_t c = 0; c < width; ++c)
-    for (std::int64_t r = 0; r < kStrip; ++r) dst[c * kStrip + r] = r < rows ? src[r * ld + c] : A(0);
+void transpose_square(const A* src, std::int64_t ld, A* dst, std::int64_t ld_dst) {
+  using V = typename Vector<A>::type;
+  constexpr int kLanes = Vector<A>::kLanes;
+  V rows[kLanes], next[kLanes];
+  for (int r = 0; r < kLanes; ++r) rows[r] = vector_at(src + r * ld);
+  for (int stride = 1; stride < kLanes; stride *= 2) {
+    for (int r = 0; r < kLanes / 2; ++r) {
+      const V a = rows[r], b = rows[r + kLanes / 2];
+      if constexpr (kLanes == 8) {
+        next[2 * r] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        next[2 * r + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+      } else {
+        next[2 * r] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+        next[2 * r + 1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+      }
+    }
+    for (int r = 0; r < kLanes; ++r) rows[r] = next[r];
+  }
+  for (int r = 0; r < kLanes; ++r) vector_at(dst + r * ld_dst) = rows[r];
+}
+
+// dst [width, 16] = the transpose of src [16, width]. `width` is a multiple of 16.
+template <class A>
+void transpose_strip(const A* src, std::int64_t width, A* dst) {
+  constexpr std::int64_t kLanes = Vector<A>::kLanes;
+  for (std::int64_t c = 0; c < width; c += kLanes)
+    for (std::int64_t r = 0; r < kStrip; r += kLanes) transpose_square(src + r * width + c, width, dst + c * kStrip + r, kStrip);
 }
 
 // Scores of pairs that do not see each other become -inf. `index` belongs to the first key of s.

@@ -2,10 +2,12 @@
 // arithmetic type: bf16 logits give the loss of the same numbers in f32.
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "kernels/cpu/accum.h"
 #include "kernels/cpu/execute.h"
 #include "kernels/cpu/parallel_for.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace fivefold::cpu {
@@ -17,29 +19,32 @@ constexpr std::int64_t kColumnCost = 2;
 template <class A>
 constexpr A kNothing = -std::numeric_limits<A>::infinity();
 
-// Maximum and sum of exp(l - maximum) over a row, block by block: a block is in cache when it is read again.
+// {maximum of x [count] and `top`, sum of exp(x - that maximum)}.
+template <class A>
+std::pair<A, A> block_stats(std::int64_t count, const A* x, A top) {
+  A lane[kPanel];
+  std::fill_n(lane, kPanel, top);
+  raise_panel(count / kPanel, x, lane);
+  for (std::int64_t i = count / kPanel * kPanel; i < count; ++i) lane[0] = std::max(lane[0], x[i]);
+  top = *std::max_element(lane, lane + kPanel);
+  const A base = top == kNothing<A> ? A(0) : top;
+  return {top, lane_sum<A>(count, [=](std::int64_t i) { return exp_of(x[i] - base); })};
+}
+
+// Maximum and sum of exp(l - maximum) over a row, by blocks that stay in cache.
 template <class A, class T>
-void row_stats(const T* logits, std::int64_t columns, A* stats) {
-  constexpr std::int64_t kBlock = 1024, kLanes = 16;
+std::pair<A, A> row_stats(const T* logits, std::int64_t columns) {
+  constexpr std::int64_t kBlock = 1024;
+  alignas(64) A x[kBlock];
   A top = kNothing<A>, sum = 0;
   for (std::int64_t begin = 0; begin < columns; begin += kBlock) {
-    const T* const block = logits + begin;
     const std::int64_t count = std::min(kBlock, columns - begin);
-    A lane[kLanes];
-    std::fill_n(lane, kLanes, top);
-    const auto raise = [&](std::int64_t l, A x) { lane[l] = lane[l] < x ? x : lane[l]; };
-    std::int64_t c = 0;
-    for (; c + kLanes <= count; c += kLanes)
-      for (std::int64_t l = 0; l < kLanes; ++l) raise(l, static_cast<A>(block[c + l]));
-    for (std::int64_t l = 0; c + l < count; ++l) raise(l, static_cast<A>(block[c + l]));
-    const A now = *std::max_element(lane, lane + kLanes);
-    const A base = now == kNothing<A> ? A(0) : now;
-    const A added = lane_sum<A>(count, [=](std::int64_t i) { return exp_of(static_cast<A>(block[i]) - base); });
-    sum = sum * exp_of(top - base) + added;
+    for_each_element(0, count, [&, from = logits + begin](std::int64_t i) { x[i] = static_cast<A>(from[i]); });
+    const auto [now, added] = block_stats(count, x, top);
+    sum = added + (top == kNothing<A> ? A(0) : sum * std::exp(top - now));
     top = now;
   }
-  stats[0] = top;
-  stats[1] = sum;
+  return {top, sum};
 }
 
 template <class T>
@@ -51,7 +56,7 @@ void vocab_stats(const VocabStats& op, const CpuContext& ctx) {
   A* const stats = op.stats.data<A>();
   parallel_for(ctx, op.logits.dim(0), kColumnCost * op.columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      row_stats(logits + r * width, op.columns, stats + r * kStats);
+      std::tie(stats[r * kStats], stats[r * kStats + 1]) = row_stats<A>(logits + r * width, op.columns);
       const std::int64_t column = target[r] - op.first_column;
       const bool here = target[r] != kNoTarget && column >= 0 && column < op.columns;
       stats[r * kStats + 2] = here ? static_cast<A>(logits[r * width + column]) : A(0);

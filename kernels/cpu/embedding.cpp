@@ -26,11 +26,7 @@ void forward(const EmbeddingForward& op, const CpuContext& ctx) {
   const std::int64_t width = op.table.dim(1);
   const T* const table = op.table.data<T>();
   T* const y = op.y.data<T>();
-  const auto copy = [=](std::int64_t t, std::int64_t row) {
-    const T* const from = table + row * width;
-    T* const to = y + t * width;
-    for_each_element(0, width, [=](std::int64_t d) { to[d] = from[d]; });
-  };
+  const auto copy = [=](std::int64_t t, std::int64_t row) { std::copy_n(table + row * width, width, y + t * width); };
   const auto add = [=](std::int64_t t, std::int64_t row) {
     const T* const from = table + row * width;
     T* const to = y + t * width;

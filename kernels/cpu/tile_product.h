@@ -1,9 +1,9 @@
-// Products of small blocks that lie in cache: c (+)= a b, with any strides of a, so that a or its transpose costs the same.
-// Written with the compiler's vector extension; on tiles of 64 as fast as OpenBLAS (docs/kernels.md), and its bits do not
-// depend on the machine.
+// Work on small blocks that lie in cache, with the compiler's vector extension: products c (+)= a b with any strides of a, so
+// that a and its transpose cost the same, and maxima. On tiles of 64 the products are as fast as OpenBLAS's
+// (docs/kernels.md), and their bits do not depend on the machine.
 #pragma once
 #include <cstdint>
-#include <type_traits>
+#include <utility>
 
 namespace fivefold::cpu {
 
@@ -24,6 +24,16 @@ struct LeftBlock {
   std::int64_t row_stride, k_stride;
 };
 
+// The vector at p, which need not be aligned to a vector.
+template <class A>
+typename Vector<A>::type& vector_at(A* p) {
+  return *reinterpret_cast<typename Vector<A>::type*>(p);
+}
+template <class A>
+const typename Vector<A>::type& vector_at(const A* p) {
+  return *reinterpret_cast<const typename Vector<A>::type*>(p);
+}
+
 // One register block: R rows and two vectors of columns.
 template <int R, class A>
 inline void multiply_register_block(std::int64_t k, const LeftBlock<A>& a, const A* b, std::int64_t ldb, A* c,
@@ -32,10 +42,9 @@ inline void multiply_register_block(std::int64_t k, const LeftBlock<A>& a, const
   constexpr std::int64_t kLanes = Vector<A>::kLanes;
   V sum[R][2];
   for (int r = 0; r < R; ++r)
-    for (int h = 0; h < 2; ++h) sum[r][h] = add ? *reinterpret_cast<const V*>(c + r * ldc + h * kLanes) : V{};
+    for (int h = 0; h < 2; ++h) sum[r][h] = add ? vector_at(c + r * ldc + h * kLanes) : V{};
   for (std::int64_t p = 0; p < k; ++p) {
-    const V left = *reinterpret_cast<const V*>(b + p * ldb);
-    const V right = *reinterpret_cast<const V*>(b + p * ldb + kLanes);
+    const V left = vector_at(b + p * ldb), right = vector_at(b + p * ldb + kLanes);
     for (int r = 0; r < R; ++r) {
       const A scalar = a.data[r * a.row_stride + p * a.k_stride];
       sum[r][0] += scalar * left;
@@ -43,7 +52,7 @@ inline void multiply_register_block(std::int64_t k, const LeftBlock<A>& a, const
     }
   }
   for (int r = 0; r < R; ++r)
-    for (int h = 0; h < 2; ++h) *reinterpret_cast<V*>(c + r * ldc + h * kLanes) = sum[r][h];
+    for (int h = 0; h < 2; ++h) vector_at(c + r * ldc + h * kLanes) = sum[r][h];
 }
 
 // c [m, n] = a [m, k] b [k, n], or += with `add`. n is a multiple of kPanel; ldb and ldc are row strides. c overlaps nothing.
@@ -69,6 +78,21 @@ void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, const LeftBlo
       default: break;
     }
   }
+}
+
+// top[l] = max(top[l], x[r * kPanel + l]) over `rows` rows. NaN is passed over.
+template <class A>
+void raise_panel(std::int64_t rows, const A* x, A* top) {
+  using V = typename Vector<A>::type;
+  constexpr std::int64_t kLanes = Vector<A>::kLanes, kVectors = kPanel / kLanes;
+  V now[kVectors];
+  for (std::int64_t i = 0; i < kVectors; ++i) now[i] = vector_at(top + i * kLanes);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < kVectors; ++i) {
+      const V other = vector_at(x + r * kPanel + i * kLanes);
+      now[i] = now[i] < other ? other : now[i];
+    }
+  for (std::int64_t i = 0; i < kVectors; ++i) vector_at(top + i * kLanes) = now[i];
 }
 
 }  // namespace fivefold::cpu

@@ -68,8 +68,8 @@ TEST(Memory, ASaveAndALoadTakeAFewBlocksWhateverTheSize) {
   for (const std::int64_t bytes : {32 * kMiB, 128 * kMiB})
     for (const int ranks : {1, 4}) {
       const auto extra = extra_of(bytes, ranks);
-      EXPECT_LT(extra.save, ranks * 8 * kBlockBytes) << bytes / kMiB << " MiB on " << ranks << " ranks";
-      EXPECT_LT(extra.load, ranks * 8 * kBlockBytes) << bytes / kMiB << " MiB on " << ranks << " ranks";
+      EXPECT_LT(extra.save, ranks * 5 * kBlockBytes) << bytes / kMiB << " MiB on " << ranks << " ranks";
+      EXPECT_LT(extra.load, ranks * 5 * kBlockBytes) << bytes / kMiB << " MiB on " << ranks << " ranks";
       RecordProperty(str("save_", bytes / kMiB, "MiB_", ranks, "ranks_KiB"),
                      static_cast<int>(extra.save / 1024));
       RecordProperty(str("load_", bytes / kMiB, "MiB_", ranks, "ranks_KiB"),

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
+#include <functional>
 
 #include "checkpoint/build.h"
 #include "checkpoint/diff.h"
@@ -19,7 +21,7 @@
 namespace fivefold {
 namespace {
 
-class HfImport : public testing::TestWithParam<std::string> {
+class HfImport : public testing::Test {
  protected:
   HfImport() : dir_(testing::TempDir() + str("fivefold_import_", getpid(), "_", counter_++)) {
     std::filesystem::create_directories(dir_);
@@ -79,7 +81,7 @@ void expect_equal_files(FileSystem& fs, const Path& a, const Path& b) {
   }
 }
 
-class HfImportOfFixture : public HfImport {};
+class HfImportOfFixture : public HfImport, public testing::WithParamInterface<std::string> {};
 
 TEST_P(HfImportOfFixture, ComesBackElementForElement) {
   const auto report = import_hf(fs_, fixture(GetParam()), dir_ / "ckpt");
