@@ -34,9 +34,7 @@ void sort_by_place(std::vector<PieceRead>& reads) {
 
 bool writes_box(const Shape& global, const PartitionSpec& spec, const MeshLayout& mesh, int position,
                 int first_pp) {
-  const int stage_positions = mesh.shape().world() / mesh.size(Axis::pp);  // pp is the outermost axis
-  return mesh.coordinate(position, Axis::pp) == first_pp &&
-         owns_box(global, spec, mesh, position % stage_positions);
+  return mesh.coordinate(position, Axis::pp) == first_pp && owns_box(global, spec, mesh, position);
 }
 
 LocalTensor local_tensor(std::string name, const Shape& global, const PartitionSpec& spec,

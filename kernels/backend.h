@@ -6,6 +6,7 @@
 #include "core/stream.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/dense.h"
+#include "kernels/ops/heads.h"
 #include "kernels/ops/norm.h"
 #include "kernels/ops/optim.h"
 #include "kernels/ops/pointwise.h"
@@ -18,9 +19,9 @@ struct OpList {};
 
 using AllOps =
     OpList<Gemm, GroupedGemm, BiasGradient, NormForward, NormBackward, SplitQkvForward, SplitQkvBackward,
-           Rotary, AttentionForward, AttentionBackward, AttentionMerge, SwigluForward, SwigluBackward,
-           GeluForward, GeluBackward, Add, Convert, Fill, EmbeddingForward, EmbeddingBackward, VocabStats,
-           CrossEntropy, SquaredSum, StepControl, AdamW>;
+           Rotary, AttentionForward, AttentionBackward, AttentionMerge, HeadsToParts, PartsToHeads,
+           SwigluForward, SwigluBackward, GeluForward, GeluBackward, Add, Convert, Fill, EmbeddingForward,
+           EmbeddingBackward, VocabStats, CrossEntropy, SquaredSum, StepControl, AdamW>;
 
 template <class Op>
 class RunsOp {

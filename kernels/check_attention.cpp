@@ -7,12 +7,12 @@ namespace {
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
-void check_rotary(OperandCheck& check, std::int64_t rows, std::int64_t dim, DType dtype, const Tensor& position,
-                  const Tensor& cos, const Tensor& sin) {
+void check_rotary(OperandCheck& check, std::int64_t rows, std::int64_t dim, DType dtype,
+                  const Tensor& position, const Tensor& cos, const Tensor& sin) {
   check.is("position", position, {rows}, DType::i32);
   check.is("cos", cos, accum_dtype(dtype));
-  check.require(cos.shape().rank() == 2 && 2 * cos.dim(1) <= dim, "cos is ", cos.shape(), ", not [positions, half of at most ",
-                dim, "]");
+  check.require(cos.shape().rank() == 2 && 2 * cos.dim(1) <= dim, "cos is ", cos.shape(),
+                ", not [positions, half of at most ", dim, "]");
   check.is("sin", sin, cos.shape(), accum_dtype(dtype));
 }
 
@@ -23,7 +23,8 @@ void check_no_rotary(OperandCheck& check, const Tensor& cos, const Tensor& sin) 
 
 // The operands that both split ops have.
 template <class Op>
-void check_split(OperandCheck& check, const Op& op, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& packed) {
+void check_split(OperandCheck& check, const Op& op, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const Tensor& packed) {
   check.is_floating("q", q, 3);
   const auto rows = q.dim(0), dim = q.dim(2);
   const auto dtype = q.dtype();
@@ -41,15 +42,18 @@ void check_split(OperandCheck& check, const Op& op, const Tensor& q, const Tenso
     check.is_absent("q_rstd", op.q_rstd, "without q_weight");
     check.is_absent("k_rstd", op.k_rstd, "without q_weight");
   }
-  if (op.position) check_rotary(check, rows, dim, dtype, op.position, op.cos, op.sin);
-  else check_no_rotary(check, op.cos, op.sin);
+  if (op.position)
+    check_rotary(check, rows, dim, dtype, op.position, op.cos, op.sin);
+  else
+    check_no_rotary(check, op.cos, op.sin);
 }
 
 // An element of q and k: 1 operation for the move, 3 for the turn, `norm_cost` for the norm.
 template <class Op>
 double split_flops(const Op& op, const Tensor& q, const Tensor& k, double norm_cost) {
   const double elements = number(q.count() + k.count());
-  const double turn = op.position ? 3.0 * 2.0 * number(op.cos.dim(1)) / number(std::max<std::int64_t>(q.dim(2), 1)) : 0.0;
+  const double turn =
+      op.position ? 3.0 * 2.0 * number(op.cos.dim(1)) / number(std::max<std::int64_t>(q.dim(2), 1)) : 0.0;
   return elements * (1.0 + (op.q_weight ? norm_cost : 0.0) + turn);
 }
 
@@ -59,11 +63,13 @@ void check_attention(OperandCheck& check, const Op& op) {
   check.is_floating("q", op.q, 3);
   check.is_floating("k", op.k, 3);
   check.is_floating("v", op.v, 3);
-  const auto queries = op.q.dim(0), heads = op.q.dim(1), dim = op.q.dim(2), keys = op.k.dim(0), kv_heads = op.k.dim(1);
+  const auto queries = op.q.dim(0), heads = op.q.dim(1), dim = op.q.dim(2), keys = op.k.dim(0),
+             kv_heads = op.k.dim(1);
   const auto dtype = op.q.dtype();
   check.is("k", op.k, {keys, kv_heads, dim}, dtype);
   check.is("v", op.v, {keys, kv_heads, op.v.dim(2)}, dtype);
-  check.require(kv_heads > 0 && heads % kv_heads == 0, "q has ", heads, " heads, no multiple of the ", kv_heads, " of k");
+  check.require(kv_heads > 0 && heads % kv_heads == 0, "q has ", heads, " heads, no multiple of the ",
+                kv_heads, " of k");
   check.is("q_index", op.q_index, {queries}, DType::i32);
   check.is("first_visible", op.first_visible, {queries}, DType::i32);
   check.is("k_index", op.k_index, {keys}, DType::i32);
@@ -146,8 +152,8 @@ void AttentionMerge::check() const {
   check.is_floating("out", out, 3);
   check.require(out.dtype() != DType::bf16, "out is bf16, no accumulate dtype");
   check.is("other_out", other_out, out.shape(), other_out.dtype());
-  check.require(accum_dtype(other_out.dtype()) == out.dtype(), "out is ", out.dtype(), ", not the accumulate dtype of ",
-                other_out.dtype());
+  check.require(accum_dtype(other_out.dtype()) == out.dtype(), "out is ", out.dtype(),
+                ", not the accumulate dtype of ", other_out.dtype());
   check.is("lse", lse, {out.dim(0), out.dim(1)}, out.dtype());
   check.is("other_lse", other_lse, lse.shape(), out.dtype());
 }

@@ -13,8 +13,8 @@ void check_vocabulary(OperandCheck& check, const Op& op) {
   check.is_floating("logits", op.logits, 2);
   check.is("target", op.target, {op.logits.dim(0)}, DType::i32);
   check.require(op.first_column >= 0, "first_column is ", op.first_column);
-  check.require(op.columns >= 0 && op.columns <= op.logits.dim(1), "columns is ", op.columns, ", not within [0, ",
-                op.logits.dim(1), "]");
+  check.require(op.columns >= 0 && op.columns <= op.logits.dim(1), "columns is ", op.columns,
+                ", not within [0, ", op.logits.dim(1), "]");
 }
 
 }  // namespace
@@ -28,15 +28,17 @@ void EmbeddingForward::check() const {
   check.require(first_row >= 0, "first_row is ", first_row);
 }
 double EmbeddingForward::flops() const { return number(y.count()); }
-double EmbeddingForward::bytes() const { return bytes_of({&ids, &y, &y}) + (accumulate ? bytes_of({&y}) : 0.0); }
+double EmbeddingForward::bytes() const {
+  return bytes_of({&ids, &y, &y}) + (accumulate ? bytes_of({&y}) : 0.0);
+}
 
 void EmbeddingBackward::check() const {
   OperandCheck check(kName);
   check.is_floating("dy", dy, 2);
   check.is("ids", ids, {dy.dim(0)}, DType::i32);
   check.is("d_table", d_table, accum_dtype(dy.dtype()));
-  check.require(d_table.shape().rank() == 2 && d_table.dim(1) == dy.dim(1), "d_table is ", d_table.shape(), ", not [rows, ",
-                dy.dim(1), "]");
+  check.require(d_table.shape().rank() == 2 && d_table.dim(1) == dy.dim(1), "d_table is ", d_table.shape(),
+                ", not [rows, ", dy.dim(1), "]");
   check.require(first_row >= 0, "first_row is ", first_row);
 }
 double EmbeddingBackward::flops() const { return number(dy.count()); }
@@ -57,12 +59,14 @@ void CrossEntropy::check() const {
   check_vocabulary(check, *this);
   const auto accum = accum_dtype(logits.dtype());
   check.is("stats", stats, accum);
-  check.require(stats.shape() == Shape{stats.dim(0), logits.dim(0), 3}, "stats is ", stats.shape(), ", not [parts, ",
-                logits.dim(0), ", 3]");
+  check.require(stats.shape() == Shape{stats.dim(0), logits.dim(0), 3}, "stats is ", stats.shape(),
+                ", not [parts, ", logits.dim(0), ", 3]");
   check.is("loss", loss, {1}, DType::f64);
   if (row_loss) check.is("row_loss", row_loss, {logits.dim(0)}, accum);
 }
-double CrossEntropy::flops() const { return number(stats.count()) + (gradient ? 3.0 * number(logits.dim(0) * columns) : 0.0); }
+double CrossEntropy::flops() const {
+  return number(stats.count()) + (gradient ? 3.0 * number(logits.dim(0) * columns) : 0.0);
+}
 double CrossEntropy::bytes() const {
   return bytes_of({&target, &stats, &row_loss}) + (gradient ? bytes_of({&logits, &logits}) : 0.0);
 }

@@ -3,11 +3,13 @@
 
 namespace fivefold {
 
-BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch, std::int64_t window) {
+BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch, std::int64_t window,
+                       CpStrategy strategy) {
   return {.global_batch = global_batch, .micro_batch = micro_batch,
           .data_rank = mesh.coordinate(Axis::replicate) * mesh.size(Axis::shard) + mesh.coordinate(Axis::shard),
           .data_ranks = mesh.shape().data_ranks(), .cp_rank = mesh.coordinate(Axis::cp), .cp = mesh.size(Axis::cp),
-          .tp = mesh.size(Axis::tp), .window = window};
+          .tp = mesh.size(Axis::tp),
+          .cut = strategy == CpStrategy::ulysses ? ContextCut::contiguous : ContextCut::zigzag, .window = window};
 }
 
 MicroBatch fitted(MicroBatch batch, const BatchPlan& plan) {

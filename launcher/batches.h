@@ -4,6 +4,7 @@
 
 #include "data/assignment.h"
 #include "data/sampler.h"
+#include "parallel/context/strategy.h"
 #include "parallel/mesh/mesh.h"
 
 namespace fivefold {
@@ -18,7 +19,8 @@ struct BatchPlan {
 };
 
 // data rank = replicate coordinate x shard + shard coordinate.
-BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch, std::int64_t window);
+BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch, std::int64_t window,
+                       CpStrategy strategy);
 
 // Every rank gets equally many micro-batches of equal shape; missing sequences are padding.
 std::vector<MicroBatch> step_batches(const Sampler& sampler, const BatchPlan& plan, std::int64_t first_sample);

@@ -67,7 +67,8 @@ BenchStepReport bench_step(const Config& config, RankContext& context, const Ben
   Engine engine(options_for(config, context.world_size(), options.profile ? &report.profile : nullptr), context.transport,
                 context.slots);
   engine.initialize({.seed = config.run.seed});
-  const auto plan = plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch, config.model.window);
+  const auto plan = plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch, config.model.window,
+                                 config.parallel.cp_strategy);
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
     if (step == options.warmup) report.profile.clear();
     const auto batches = random_batches(config, plan, step * config.train.global_batch);

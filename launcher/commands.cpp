@@ -3,6 +3,7 @@
 
 #include "launcher/bench_command.h"
 #include "launcher/data_command.h"
+#include "launcher/generate_command.h"
 #include "launcher/import_command.h"
 #include "launcher/parity_command.h"
 #include "launcher/train_command.h"
@@ -15,6 +16,7 @@ const std::vector<Command>& commands() {
       {"parity", "compare this layout with a stored trajectory", parity_command},
       {"import", "weights of other programs into a checkpoint", import_command},
       {"export", "a checkpoint into files of other programs", export_command},
+      {"generate", "continue a text with a trained model", generate_command},
       {"data", "make and look at token files", data_command},
       {"bench", "speed of kernels and of training steps", bench_command},
   };

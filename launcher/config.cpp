@@ -40,7 +40,7 @@ void check_tensor_parallel(const Config& c) {
 }
 
 void check_chunks(const ParallelConfig& p) {
-  const bool interleaved = p.schedule == ScheduleName::interleaved, zb_v = p.schedule == ScheduleName::zb_v;
+  const bool interleaved = p.schedule == ScheduleKind::interleaved, zb_v = p.schedule == ScheduleKind::zb_v;
   require(!zb_v || p.chunks == 2, "parallel.schedule = zb-v needs parallel.chunks = 2, but it is ", p.chunks);
   require(!interleaved || p.chunks > 1,
           "parallel.schedule = interleaved needs parallel.chunks of at least 2, but it is ", p.chunks);
@@ -56,7 +56,7 @@ void check_pipeline(const Config& c) {
   require(stages <= c.model.layers,
           "every virtual stage holds at least one block, but parallel.pp x chunks = ", p.pp, " x ", p.chunks,
           " = ", stages, " and model.layers = ", c.model.layers, "; the most stages is ", c.model.layers);
-  const bool zero_bubble = p.schedule == ScheduleName::zb_h1 || p.schedule == ScheduleName::zb_v;
+  const bool zero_bubble = p.schedule == ScheduleKind::zb_h1 || p.schedule == ScheduleKind::zb_v;
   require(!zero_bubble || c.train.recompute != RecomputePolicy::full, "parallel.schedule = ", p.schedule,
           " holds what recompute frees between its two backward halves, so train.recompute = full saves "
           "nothing; use "

@@ -13,14 +13,14 @@
 #include "data/choices.h"
 #include "model/config.h"
 #include "model/lr_schedule.h"
+#include "parallel/context/strategy.h"
 #include "parallel/mesh/mesh.h"
+#include "parallel/pipeline/generators.h"
 
 namespace fivefold {
 
 enum class ReduceWhen : std::uint8_t { step, micro_batch };
 enum class Reshard : std::uint8_t { automatic, always, step };
-enum class ScheduleName : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
-enum class CpStrategy : std::uint8_t { ring, gather, ulysses };
 enum class TransportName : std::uint8_t { automatic, thread, mpi, nccl };
 enum class RouteForce : std::uint8_t { none, balanced, skewed };
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
@@ -31,11 +31,6 @@ template <>
 inline constexpr auto kEnumNames<ReduceWhen> = std::to_array<std::string_view>({"step", "micro_batch"});
 template <>
 inline constexpr auto kEnumNames<Reshard> = std::to_array<std::string_view>({"auto", "always", "step"});
-template <>
-inline constexpr auto kEnumNames<ScheduleName> =
-    std::to_array<std::string_view>({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"});
-template <>
-inline constexpr auto kEnumNames<CpStrategy> = std::to_array<std::string_view>({"ring", "gather", "ulysses"});
 template <>
 inline constexpr auto kEnumNames<TransportName> = std::to_array<std::string_view>({"auto", "thread", "mpi",
                                                                                    "nccl"});
@@ -81,7 +76,7 @@ struct ParallelConfig {
   int zero = 1;
   ReduceWhen reduce = ReduceWhen::step;
   Reshard reshard = Reshard::automatic;
-  ScheduleName schedule = ScheduleName::one_f_one_b;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::vector<std::int64_t> stage_layers;  // blocks a virtual stage; empty: split by cost
   CpStrategy cp_strategy = CpStrategy::ring;
   TransportName transport = TransportName::automatic;

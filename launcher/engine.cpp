@@ -14,17 +14,23 @@ std::unique_ptr<Backend> make_backend(const EngineOptions& options) {
   return options.wrap_backend ? options.wrap_backend(std::move(backend)) : std::move(backend);
 }
 
+// Parts of k and v over tp where there are fewer kv heads than tp ranks; 0 where every rank has its own.
+int kv_parts(const EngineOptions& options) {
+  return options.model.kv_heads < options.mesh.tp ? static_cast<int>(options.model.kv_heads) : 0;
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options, Transport& transport, const std::vector<HostSlot>& slots)
     : options_(std::move(options)),
       memory_(make_cpu_memory(options_.memory)),
       backend_(make_backend(options_)),
-      mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots, training_groups())) {
+      mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots, training_groups(kv_parts(options_)))) {
   run_.emplace(Run{*backend_, stream_, *memory_, *mesh_, options_.dtype});
-  stage_.emplace(*run_, options_.model, StagePlan{.first_block = 0, .end_block = options_.model.layers}, options_.stage);
-  optimizer_.emplace(*run_, options_.optimizer, stage_->parameter_count());
-  params_ = stage_->sharded();
+  plan_ = plan_pipeline(options_.model, options_.mesh.pp, options_.pipeline);
+  stages_.emplace(*run_, options_.model, plan_, options_.stage);
+  optimizer_.emplace(*run_, options_.optimizer, static_cast<int>(table().params.size()));
+  params_ = stages_->sharded();
   loss_ = run_->zeros({1}, DType::f64, Tag::workspace);
 }
 
@@ -41,7 +47,7 @@ void Engine::initialize(const InitOptions& init) {
 }
 
 void Engine::shards_changed() {
-  for (auto& unit : stage_->units()) unit.shards_changed();
+  for (auto* unit : stages_->units()) unit->shards_changed();
 }
 
 TokenRows Engine::rows_of(const MicroBatch& b) const {
@@ -49,26 +55,45 @@ TokenRows Engine::rows_of(const MicroBatch& b) const {
     return upload(*memory_, values, {static_cast<std::int64_t>(values.size())}, Tag::data, run_->stream);
   };
   return {.tokens = put(b.tokens), .targets = put(b.targets), .position = put(b.position), .q_index = put(b.q_index),
-          .first_visible = put(b.first_visible), .k_index = put(b.k_index), .visible_pairs = visible_pairs(b)};
+          .first_visible = put(b.first_visible), .k_index = put(b.k_index), .sequence = b.sequence, .visible_pairs = visible_pairs(b)};
 }
 
+// The last stage's ranks have the sums, the others zeros.
 StepLoss Engine::total_loss(std::int64_t valid_tokens) {
-  auto& group = mesh_->over({Axis::replicate, Axis::shard, Axis::cp}, "loss");
-  group.all_reduce(loss_, Reduce::sum, run_->stream).wait(run_->stream);
+  for (auto* group : {&mesh_->over({Axis::replicate, Axis::shard, Axis::cp}, "loss"), &mesh_->over({Axis::pp}, "stages")})
+    group->all_reduce(loss_, Reduce::sum, run_->stream).wait(run_->stream);
   return {.sum = to_host(loss_, run_->stream)[0], .valid_tokens = valid_tokens};
+}
+
+const Schedule& Engine::schedule_for(int micro_batches, bool gradient) {
+  auto& schedule = schedules_[{micro_batches, gradient}];
+  if (schedule.lists.empty()) {
+    const ScheduleSpec spec{.kind = options_.pipeline.schedule, .ranks = plan_.map.ranks,
+                            .chunks = plan_.map.stages() / plan_.map.ranks, .micro_batches = micro_batches};
+    schedule = gradient ? training_schedule(spec) : evaluation_schedule(spec);
+  }
+  return schedule;
+}
+
+void Engine::run_micro_batches(std::span<const MicroBatch> micro_batches, const LossRequest& request) {
+  (*run_)(Fill{.x = loss_, .value = 0});
+  std::vector<TokenRows> rows;
+  std::vector<CarriedShape> shapes;
+  for (const auto& b : micro_batches) {
+    rows.push_back(rows_of(b));
+    shapes.push_back({.rows = {b.rows() / mesh_->size(Axis::tp), options_.model.hidden}, .side = {}});
+  }
+  const auto& schedule = schedule_for(static_cast<int>(micro_batches.size()), request.gradient);
+  run_pipeline(*run_, mesh_->over({Axis::pp}, "stages"), schedule, stages_->begin_step(rows, request), shapes);
 }
 
 StepLoss Engine::accumulate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens) {
   const double scale = valid_tokens == 0 ? 0 : 1 / static_cast<double>(valid_tokens);
-  const LossRequest request{.loss = loss_, .scale = scale};
-  (*run_)(Fill{.x = loss_, .value = 0});
-  for (auto& unit : stage_->units()) unit.zero_grads(*run_);
-  for (int m = 0; m < static_cast<int>(micro_batches.size()); ++m) {
-    stage_->forward(*run_, m, rows_of(micro_batches[static_cast<std::size_t>(m)]), {}, request);
-    stage_->backward(*run_, m, {});
-  }
-  for (auto& unit : stage_->units()) unit.reduce_grads(*run_);
-  for (auto& unit : stage_->units()) unit.finish_grads(*run_);
+  const auto units = stages_->units();
+  for (auto* unit : units) unit->zero_grads(*run_);
+  run_micro_batches(micro_batches, {.loss = loss_, .scale = scale});
+  for (auto* unit : units) unit->reduce_grads(*run_);
+  for (auto* unit : units) unit->finish_grads(*run_);
   return total_loss(valid_tokens);
 }
 
@@ -84,14 +109,8 @@ StepReport Engine::update(const StepLoss& loss, double lr) {
 }
 
 StepLoss Engine::evaluate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens) {
-  (*run_)(Fill{.x = loss_, .value = 0});
-  const LossRequest request{.loss = loss_, .scale = 0, .gradient = false};
-  for (const auto& b : micro_batches) stage_->forward(*run_, 0, rows_of(b), {}, request);
+  run_micro_batches(micro_batches, {.loss = loss_, .scale = 0, .gradient = false});
   return total_loss(valid_tokens);
-}
-
-std::vector<double> Engine::logits(const MicroBatch& micro_batch) {
-  return to_host(stage_->logits(*run_, rows_of(micro_batch), {}), run_->stream);
 }
 
 Engine::Agreement Engine::agree(std::int64_t value, bool flag) {

@@ -8,6 +8,9 @@
 #include "data/sampler.h"
 #include "model/init.h"
 #include "model/optimizer.h"
+#include "model/rank_stages.h"
+#include "parallel/pipeline/executor.h"
+#include "parallel/pipeline/passes.h"
 
 namespace fivefold {
 
@@ -17,6 +20,7 @@ struct EngineOptions {
   DType dtype = DType::f32;
   int threads = 1;               // CPU threads of this rank
   StageOptions stage;
+  PipelineOptions pipeline;
   AdamWOptions optimizer;
   MemoryOptions memory;
   // What the ops run through, given the device's own backend: profiling. Null: that backend itself.
@@ -44,7 +48,7 @@ class Engine {
   StepReport update(const StepLoss& loss, double lr);
   // Loss without gradients. Collective.
   StepLoss evaluate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
-  // Logits of a micro-batch, row-major [rows, vocabulary], on every rank.
+  // Logits of the micro-batch's rows on this context rank, row-major [rows, vocabulary], on every rank. Collective.
   std::vector<double> logits(const MicroBatch& micro_batch);
 
   // Sum over the world of values that only one tp and pp rank of each data rank counts, and the largest flag of all ranks.
@@ -57,7 +61,9 @@ class Engine {
   const Run& run() const { return *run_; }
   const DeviceMesh& mesh() const { return *mesh_; }
   const EngineOptions& options() const { return options_; }
-  Stage& stage() { return *stage_; }
+  RankStages& stages() { return *stages_; }
+  const ParamTable& table() const { return stages_->table(); }
+  const PipelinePlan& pipeline() const { return plan_; }
   Optimizer& optimizer() { return *optimizer_; }
   Memory& memory() { return *memory_; }
   std::span<ShardedParam* const> params() const { return params_; }
@@ -67,6 +73,9 @@ class Engine {
  private:
   TokenRows rows_of(const MicroBatch& micro_batch) const;
   StepLoss total_loss(std::int64_t valid_tokens);
+  const Schedule& schedule_for(int micro_batches, bool gradient);
+  void run_micro_batches(std::span<const MicroBatch> micro_batches, const LossRequest& request);
+  Tensor run_to_logits(const MicroBatch& micro_batch);
 
   EngineOptions options_;
   std::shared_ptr<Memory> memory_;
@@ -74,7 +83,9 @@ class Engine {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<DeviceMesh> mesh_;
   std::optional<Run> run_;
-  std::optional<Stage> stage_;
+  PipelinePlan plan_;
+  std::optional<RankStages> stages_;
+  std::map<std::pair<int, bool>, Schedule> schedules_;   // by (micro-batches, with gradients)
   std::optional<Optimizer> optimizer_;
   std::vector<ShardedParam*> params_;
   Tensor loss_;   // [1] f64

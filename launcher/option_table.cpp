@@ -151,7 +151,7 @@ Section parallel_section() {
            "what is shared: 1 optimizer, 2 and gradients, 3 and weights")
       .add("reduce", &P::reduce, choice<ReduceWhen>(), "when gradients are summed over ranks")
       .add("reshard", &P::reshard, choice<Reshard>(), "when zero = 3 drops gathered weights")
-      .add("schedule", &P::schedule, choice<ScheduleName>(), "pipeline schedule")
+      .add("schedule", &P::schedule, choice<ScheduleKind>(), "pipeline schedule")
       .add("stage_layers", &P::stage_layers, counts(), "blocks of each virtual stage; empty: split by cost")
       .add("cp_strategy", &P::cp_strategy, choice<CpStrategy>(), "how context parallel ranks exchange keys")
       .add("transport", &P::transport, choice<TransportName>(), "what carries the messages")

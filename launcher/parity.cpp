@@ -24,7 +24,7 @@ class TensorComparison {
  public:
   TensorComparison(Engine& engine, const Reference& reference, const std::string& prefix)
       : engine_(engine), stored_(fs_, reference.dir / "reference.safetensors", reference.model, prefix, HfExperts::together),
-        errors_(static_cast<std::size_t>(engine.stage().parameter_count()), 0.0) {}
+        errors_(static_cast<std::size_t>(engine.table().params.size()), 0.0) {}
 
   // `scale_floor`: errors are relative to max(largest element of the stored tensor, scale_floor).
   void compare(Tensor ShardedParam::*member, double scale_floor) {
@@ -45,7 +45,7 @@ class TensorComparison {
                       Tag::workspace, run.stream);
     engine_.mesh().world().all_reduce(all, Reduce::max, run.stream).wait(run.stream);
     const auto values = to_host(all, run.stream);
-    for (const auto& p : engine_.stage().params()) note(c, values[static_cast<std::size_t>(p.index)], p.name);
+    for (const auto& p : engine_.table().params) note(c, values[static_cast<std::size_t>(p.index)], p.name);
   }
 
  private:
@@ -73,20 +73,33 @@ std::vector<MicroBatch> batches_of(const Reference& r, const BatchPlan& plan, st
   return out;
 }
 
-// Largest difference of the logits of this rank's rows, relative to the largest stored logit.
+// The largest value of all ranks.
+double largest_of_world(Engine& engine, double value) {
+  const auto& run = engine.run();
+  const auto all = upload(run.memory, std::span<const double>(&value, 1), {1}, DType::f64, Tag::workspace, run.stream);
+  engine.mesh().world().all_reduce(all, Reduce::max, run.stream).wait(run.stream);
+  return to_host(all, run.stream)[0];
+}
+
+// Largest difference of the logits, relative to the largest stored one. Each rank has some rows of a sequence, which their
+// indices name, and perhaps padding behind it.
 double logits_error(Engine& engine, const Reference& r, const BatchPlan& plan) {
   double largest = 0, error = 0;
   for (double v : r.logits) largest = std::max(largest, std::abs(v));
-  const auto row = r.sequence * r.model.vocab;
+  const auto vocab = static_cast<std::size_t>(r.model.vocab);
   for (std::int64_t b = 0; b < r.batch; ++b) {
-    const auto ours = engine.logits(fitted(reference_batch(r, 0, b, 1, 1), plan));
-    const double* theirs = &r.logits[static_cast<std::size_t>(b * row)];
-    for (std::int64_t i = 0; i < row; ++i) {
-      const double d = std::abs(ours[static_cast<std::size_t>(i)] - theirs[i]) / largest;
-      error = std::isnan(d) ? INFINITY : std::max(error, d);
+    const auto batch = fitted(reference_batch(r, 0, b, 1, 1), plan);
+    const auto ours = engine.logits(batch);
+    for (std::size_t row = 0; row < batch.q_index.size(); ++row) {
+      if (batch.q_index[row] >= r.sequence) continue;
+      const auto* theirs = &r.logits[static_cast<std::size_t>(b * r.sequence + batch.q_index[row]) * vocab];
+      for (std::size_t i = 0; i < vocab; ++i) {
+        const double d = std::abs(ours[row * vocab + i] - theirs[i]) / largest;
+        error = std::isnan(d) ? INFINITY : std::max(error, d);
+      }
     }
   }
-  return error;
+  return largest_of_world(engine, error);
 }
 
 }  // namespace
@@ -105,7 +118,8 @@ std::vector<Comparison> compare_with_reference(Engine& engine, const Reference& 
   engine.initialize({});
   load_hf_weights(engine, r.dir);
   masters_changed(engine);
-  const auto plan = plan_batches(engine.mesh(), r.batch, micro_batch, engine.options().model.window);
+  const auto plan = plan_batches(engine.mesh(), r.batch, micro_batch, engine.options().model.window,
+                                 engine.options().stage.cp_strategy);
   note(logits, logits_error(engine, r, plan), "step 0");
   for (std::int64_t step = 0; step < r.steps; ++step) {
     const auto at = static_cast<std::size_t>(step);

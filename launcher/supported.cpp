@@ -18,21 +18,10 @@ struct Limit {
 
 const std::vector<Limit>& limits() {
   static const std::vector<Limit> table{
-      {"run.stop_before", {"0s"}},
       {"model.experts", {"0"}},
       {"model.kv_rank", {"0"}},
       {"model.qk_norm", {"none", "head"}},
-      {"parallel.tp", {"1"}},
-      {"parallel.pp", {"1"}},
-      {"parallel.chunks", {"1"}},
-      {"parallel.cp", {"1"}},
       {"parallel.ep", {"1"}},
-      {"parallel.zero", {"1"}},
-      {"parallel.reduce", {"step"}},
-      {"parallel.reshard", {"auto"}},
-      {"parallel.schedule", {"1f1b"}},
-      {"parallel.stage_layers", {""}},
-      {"parallel.cp_strategy", {"ring"}},
       {"parallel.transport", {"auto", "thread", "mpi"}},
       {"parallel.overlap", {"true"}},
       {"parallel.moe_arena", {"0B"}},

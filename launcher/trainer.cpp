@@ -44,7 +44,8 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
       log_(log_options(config_, directory_, context)),
       data_(open_train_data(config_)),
       engine_(engine_options(config_, context.world_size()), context.transport, context.slots),
-      plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch, config_.model.window)),
+      plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch, config_.model.window,
+                         config_.parallel.cp_strategy)),
       schedule_(lr_schedule(config_)),
       bar_(leads_ && stderr_is_terminal()) {
   position_ = begin_run(engine_, config_, directory_, data_.identity, log_);

@@ -11,6 +11,7 @@ struct TokenRows {
   Tensor q_index;         // [T] i32, the mask: see kernels/ops/attention.h
   Tensor first_visible;   // [T] i32
   Tensor k_index;         // [T] i32
+  std::int64_t sequence = 0;   // rows of each sequence on this rank; 0: unknown
   double visible_pairs = 0;
   std::int64_t count() const { return tokens.dim(0); }
 };

@@ -12,7 +12,9 @@ namespace {
 struct Heads {
   std::int64_t q, kv, dim, value_dim;
 };
-std::string to_string(const Heads& h) { return str("H=", h.q, "_", h.kv, ",hd=", h.dim, ",vd=", h.value_dim); }
+std::string to_string(const Heads& h) {
+  return str("H=", h.q, "_", h.kv, ",hd=", h.dim, ",vd=", h.value_dim);
+}
 
 // Plain loops over one head: visits the keys that query t of head h sees.
 struct Loops {
@@ -29,11 +31,15 @@ struct Loops {
     for (std::int64_t j = 0; j < mask.keys(); ++j)
       if (mask.sees(t, j)) f(j);
   }
-  std::size_t q_at(std::int64_t t, std::int64_t h) const { return static_cast<std::size_t>((t * heads.q + h) * heads.dim); }
+  std::size_t q_at(std::int64_t t, std::int64_t h) const {
+    return static_cast<std::size_t>((t * heads.q + h) * heads.dim);
+  }
   std::size_t out_at(std::int64_t t, std::int64_t h) const {
     return static_cast<std::size_t>((t * heads.q + h) * heads.value_dim);
   }
-  std::size_t lse_at(std::int64_t t, std::int64_t h) const { return static_cast<std::size_t>(t * heads.q + h); }
+  std::size_t lse_at(std::int64_t t, std::int64_t h) const {
+    return static_cast<std::size_t>(t * heads.q + h);
+  }
   std::size_t k_at(std::int64_t j, std::int64_t h) const {
     return static_cast<std::size_t>((j * heads.kv + h / (heads.q / heads.kv)) * heads.dim);
   }
@@ -45,7 +51,8 @@ struct Loops {
 };
 
 template <class R>
-R product(const std::vector<R>& a, std::size_t at_a, const std::vector<R>& b, std::size_t at_b, std::size_t count) {
+R product(const std::vector<R>& a, std::size_t at_a, const std::vector<R>& b, std::size_t at_b,
+          std::size_t count) {
   R sum = 0;
   for (std::size_t i = 0; i < count; ++i) sum += a[at_a + i] * b[at_b + i];
   return sum;
@@ -111,9 +118,12 @@ void add_inputs(Case<Op>& c, const Mask& mask, const Heads& heads) {
 Case<AttentionForward> forward_case(const Mask& mask, const Heads& heads, bool wide, DType dtype) {
   Case<AttentionForward> c(str("mask=", mask.name, ",", to_string(heads), ",wide=", wide), dtype);
   add_inputs(c, mask, heads);
-  c.output("out", &AttentionForward::out, {mask.queries(), heads.q, heads.value_dim}, wide ? accum_dtype(dtype) : dtype);
+  c.output("out", &AttentionForward::out, {mask.queries(), heads.q, heads.value_dim},
+           wide ? accum_dtype(dtype) : dtype);
   c.output("lse", &AttentionForward::lse, {mask.queries(), heads.q}, accum_dtype(dtype));
-  c.formula([loops = Loops{mask, heads}](const AttentionForward& op, auto& v) { forward_formula(loops, op.scale, v); });
+  c.formula([loops = Loops{mask, heads}](const AttentionForward& op, auto& v) {
+    forward_formula(loops, op.scale, v);
+  });
   return c;
 }
 
@@ -129,9 +139,12 @@ Case<AttentionBackward> backward_case(const Mask& mask, const Heads& heads, bool
   c.output("dk", &AttentionBackward::dk, {mask.keys(), heads.kv, heads.dim}, result);
   c.output("dv", &AttentionBackward::dv, {mask.keys(), heads.kv, heads.value_dim}, result);
   const Loops loops{mask, heads};
-  c.prepare = [loops](const AttentionBackward& op, Values<double>& v) { forward_formula(loops, op.scale, v); };
+  c.prepare = [loops](const AttentionBackward& op, Values<double>& v) {
+    forward_formula(loops, op.scale, v);
+  };
   c.formula([loops](const AttentionBackward& op, auto& v) { backward_formula(loops, op.scale, v); });
-  c.objective = [base = forward_case(mask, heads, wide, dtype)](const Machine& machine, const Values<double>& v) {
+  c.objective = [base = forward_case(mask, heads, wide, dtype)](const Machine& machine,
+                                                                const Values<double>& v) {
     auto forward = base;
     for (const auto* name : {"q", "k", "v"}) forward.set(name, v[name]);
     return dot(evaluate(machine, forward)["out"], v["d_out"]);
@@ -173,7 +186,8 @@ Case<AttentionMerge> merge_case(std::int64_t T, std::int64_t H, std::int64_t vd,
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   // Every third row of one side and every fifth of the other saw nothing; far apart otherwise in places.
   const auto lse = [](std::int64_t skip, std::uint64_t seed) {
-    return [=, spread = uniform(-60, 60, seed)](std::int64_t i) { return i % skip == 0 ? kNothing : spread(i); };
+    return
+        [=, spread = uniform(-60, 60, seed)](std::int64_t i) { return i % skip == 0 ? kNothing : spread(i); };
   };
   c.inout("out", &AttentionMerge::out, {T, H, vd}, accum_dtype(dtype));
   c.inout("lse", &AttentionMerge::lse, {T, H}, accum_dtype(dtype), lse(3, 1));

@@ -36,6 +36,10 @@ std::vector<Case<AttentionBackward>> cases<AttentionBackward>(Scale);
 template <>
 std::vector<Case<AttentionMerge>> cases<AttentionMerge>(Scale);
 template <>
+std::vector<Case<HeadsToParts>> cases<HeadsToParts>(Scale);
+template <>
+std::vector<Case<PartsToHeads>> cases<PartsToHeads>(Scale);
+template <>
 std::vector<Case<SwigluForward>> cases<SwigluForward>(Scale);
 template <>
 std::vector<Case<SwigluBackward>> cases<SwigluBackward>(Scale);

@@ -9,7 +9,8 @@ namespace fivefold::cases {
 namespace {
 
 // Row numbers, in the micro-batch, of the tokens of a rank of a zigzag ring.
-std::vector<std::int64_t> zigzag_rows(std::int64_t sequences, std::int64_t length, std::int64_t ranks, std::int64_t rank) {
+std::vector<std::int64_t> zigzag_rows(std::int64_t sequences, std::int64_t length, std::int64_t ranks,
+                                      std::int64_t rank) {
   const std::int64_t chunk = length / (2 * ranks);
   std::vector<std::int64_t> rows;
   for (std::int64_t b = 0; b < sequences; ++b)
@@ -79,8 +80,10 @@ Mask padded_mask(std::int64_t length, std::span<const std::int64_t> real_lengths
   for (const auto real : real_lengths) {
     mask.name += str("_", real);
     for (std::int64_t i = 0; i < length; ++i) {
-      if (i < real) add_query(mask, start, start + i);
-      else add_query(mask, 0, -1);
+      if (i < real)
+        add_query(mask, start, start + i);
+      else
+        add_query(mask, 0, -1);
       add_key(mask, start + i);
     }
     start += length;
@@ -92,7 +95,8 @@ Mask ring_mask(std::int64_t sequences, std::int64_t length, std::int64_t ranks, 
                std::int64_t key_rank) {
   Mask mask;
   mask.name = str("ring_", sequences, "x", length, "_", query_rank, "_sees_", key_rank, "_of_", ranks);
-  for (const auto row : zigzag_rows(sequences, length, ranks, query_rank)) add_query(mask, row / length * length, row);
+  for (const auto row : zigzag_rows(sequences, length, ranks, query_rank))
+    add_query(mask, row / length * length, row);
   for (const auto row : zigzag_rows(sequences, length, ranks, key_rank)) add_key(mask, row);
   return mask;
 }

@@ -9,14 +9,15 @@ namespace {
 
 struct Split {
   std::int64_t rows, heads, kv_heads, dim;
-  std::int64_t turned = 0;   // dims that rotary turns; 0: no rotary
+  std::int64_t turned = 0;  // dims that rotary turns; 0: no rotary
   RopeStyle style = RopeStyle::half;
   bool norm = false, wide_weight = false;
 
   std::int64_t width() const { return (heads + 2 * kv_heads) * dim; }
   std::string name() const {
-    return str("T=", rows, ",H=", heads, "_", kv_heads, ",hd=", dim, ",R=", turned, ",interleaved=",
-               style == RopeStyle::interleaved, ",norm=", norm, ",wide_weight=", wide_weight);
+    return str("T=", rows, ",H=", heads, "_", kv_heads, ",hd=", dim, ",R=", turned,
+               ",interleaved=", style == RopeStyle::interleaved, ",norm=", norm,
+               ",wide_weight=", wide_weight);
   }
 };
 
@@ -24,15 +25,18 @@ constexpr std::int64_t kPositions = 50;
 
 // Element i of a rotary table: position i / half, frequency 100^(-(i % half) / half).
 double angle(std::int64_t i, std::int64_t half) {
-  return static_cast<double>(i / half) * std::pow(100.0, -static_cast<double>(i % half) / static_cast<double>(half));
+  return static_cast<double>(i / half) *
+         std::pow(100.0, -static_cast<double>(i % half) / static_cast<double>(half));
 }
 
 template <class Op>
 void add_tables(Case<Op>& c, std::int64_t rows, std::int64_t turned) {
   const std::int64_t half = turned / 2;
   c.input("position", &Op::position, {rows}, DType::i32, integers(0, kPositions));
-  c.input("cos", &Op::cos, {kPositions, half}, accum_dtype(c.dtype), [=](std::int64_t i) { return std::cos(angle(i, half)); });
-  c.input("sin", &Op::sin, {kPositions, half}, accum_dtype(c.dtype), [=](std::int64_t i) { return std::sin(angle(i, half)); });
+  c.input("cos", &Op::cos, {kPositions, half}, accum_dtype(c.dtype),
+          [=](std::int64_t i) { return std::cos(angle(i, half)); });
+  c.input("sin", &Op::sin, {kPositions, half}, accum_dtype(c.dtype),
+          [=](std::int64_t i) { return std::sin(angle(i, half)); });
 }
 
 // Turns a head that starts at x[at].
@@ -52,7 +56,7 @@ void turn(const V& v, std::size_t t, RopeStyle style, R direction, std::vector<R
 
 // Where a head of q, k or v lies.
 struct Place {
-  std::size_t row, head, packed;   // packed: of its first element
+  std::size_t row, head, packed;  // packed: of its first element
   std::size_t in_tensor, in_rstd;
 };
 // f(name of the tensor, place) for every head of every row.
@@ -61,7 +65,8 @@ void for_each_head(const Split& split, F f) {
   const auto dim = static_cast<std::size_t>(split.dim), width = static_cast<std::size_t>(split.width());
   for (std::size_t t = 0; t < static_cast<std::size_t>(split.rows); ++t) {
     std::size_t packed = t * width;
-    for (const auto& [name, count] : {std::pair{"q", split.heads}, {"k", split.kv_heads}, {"v", split.kv_heads}})
+    for (const auto& [name, count] :
+         {std::pair{"q", split.heads}, {"k", split.kv_heads}, {"v", split.kv_heads}})
       for (std::size_t h = 0, heads = static_cast<std::size_t>(count); h < heads; ++h, packed += dim)
         f(std::string(name), Place{t, h, packed, (t * heads + h) * dim, t * heads + h});
   }
@@ -109,7 +114,8 @@ Case<SplitQkvForward> forward_case(const Split& s, DType dtype) {
 void fill_statistics(const Split& s, Values<double>& v) {
   for_each_head(s, [&](const std::string& name, const Place& at) {
     if (name != "v")
-      v[name + "_rstd"][at.in_rstd] = rstd_of(v["packed"], at.packed, static_cast<std::size_t>(s.dim), SplitQkvForward{}.eps);
+      v[name + "_rstd"][at.in_rstd] =
+          rstd_of(v["packed"], at.packed, static_cast<std::size_t>(s.dim), SplitQkvForward{}.eps);
   });
 }
 
@@ -173,8 +179,9 @@ Case<SplitQkvBackward> backward_case(const Split& s, DType dtype) {
 }
 
 Case<Rotary> rotary_case(const Split& s, bool inverse, DType dtype) {
-  Case<Rotary> c(str("T=", s.rows, ",H=", s.heads, ",hd=", s.dim, ",R=", s.turned, ",interleaved=",
-                     s.style == RopeStyle::interleaved, ",inverse=", inverse), dtype);
+  Case<Rotary> c(str("T=", s.rows, ",H=", s.heads, ",hd=", s.dim, ",R=", s.turned,
+                     ",interleaved=", s.style == RopeStyle::interleaved, ",inverse=", inverse),
+                 dtype);
   c.op.style = s.style;
   c.op.inverse = inverse;
   c.input("x", &Rotary::x, {s.rows, s.heads, s.dim}, dtype);
@@ -195,7 +202,9 @@ Case<Rotary> rotary_case(const Split& s, bool inverse, DType dtype) {
 std::vector<Split> splits(Scale scale) {
   constexpr auto kHalf = RopeStyle::half, kInterleaved = RopeStyle::interleaved;
   if (scale == Scale::bench)
-    return {{2048, 4, 4, 64, 64, kHalf}, {2048, 4, 4, 64, 64, kHalf, true}, {2048, 16, 4, 128, 128, kInterleaved}};
+    return {{2048, 4, 4, 64, 64, kHalf},
+            {2048, 4, 4, 64, 64, kHalf, true},
+            {2048, 16, 4, 128, 128, kInterleaved}};
   return {{5, 4, 2, 8, 8, kHalf},
           {5, 3, 1, 6, 4, kInterleaved},
           {3, 2, 2, 7},

@@ -11,7 +11,9 @@ namespace {
 // A vocabulary part: rows [first, first + rows) of `vocab`.
 struct Part {
   std::int64_t tokens, width, vocab, first, rows;
-  std::string name() const { return str("T=", tokens, ",D=", width, ",vocab=", vocab, ",first=", first, ",rows=", rows); }
+  std::string name() const {
+    return str("T=", tokens, ",D=", width, ",vocab=", vocab, ",first=", first, ",rows=", rows);
+  }
   // f(token, local row) for the tokens whose row is here.
   template <class V, class F>
   void for_each(const V& v, F f) const {
@@ -25,7 +27,8 @@ struct Part {
 std::vector<Part> parts(Scale scale) {
   if (scale == Scale::bench) return {{2048, 256, 4096, 0, 4096}, {2048, 1024, 32000, 0, 32000}};
   // Repeated tokens, a part in the middle, a part without rows, no tokens, enough tokens for several threads.
-  return {{9, 33, 5, 0, 5}, {12, 8, 20, 7, 6}, {4, 3, 10, 10, 0}, {0, 8, 4, 0, 4}, {83, 70, 30, 10, 20}, {1, 1, 1, 0, 1}};
+  return {{9, 33, 5, 0, 5}, {12, 8, 20, 7, 6},    {4, 3, 10, 10, 0},
+          {0, 8, 4, 0, 4},  {83, 70, 30, 10, 20}, {1, 1, 1, 0, 1}};
 }
 
 Case<EmbeddingForward> embedding_forward(const Part& p, bool accumulate, DType dtype) {
@@ -35,8 +38,10 @@ Case<EmbeddingForward> embedding_forward(const Part& p, bool accumulate, DType d
   c.op.accumulate = accumulate;
   c.input("ids", &Op::ids, {p.tokens}, DType::i32, integers(0, p.vocab));
   c.input("table", &Op::table, {p.rows, p.width}, dtype).free_rows = true;
-  if (accumulate) c.inout("y", &Op::y, {p.tokens, p.width}, dtype);
-  else c.output("y", &Op::y, {p.tokens, p.width}, dtype);
+  if (accumulate)
+    c.inout("y", &Op::y, {p.tokens, p.width}, dtype);
+  else
+    c.output("y", &Op::y, {p.tokens, p.width}, dtype);
   c.formula([=](const Op& op, auto& v) {
     const auto width = static_cast<std::size_t>(p.width);
     if (!op.accumulate) std::fill(v["y"].begin(), v["y"].end(), 0);
@@ -73,7 +78,8 @@ Case<EmbeddingBackward> embedding_backward(const Part& p, DType dtype) {
 struct Logits {
   std::int64_t rows, width, columns, first, vocab, parts;
   std::string name() const {
-    return str("R=", rows, ",V=", width, ",columns=", columns, ",first=", first, ",vocab=", vocab, ",P=", parts);
+    return str("R=", rows, ",V=", width, ",columns=", columns, ",first=", first, ",vocab=", vocab,
+               ",P=", parts);
   }
   std::int64_t column_of(double target) const {
     const auto column = static_cast<std::int64_t>(target) - first;
@@ -83,21 +89,25 @@ struct Logits {
 
 std::vector<Logits> logits(Scale scale) {
   if (scale == Scale::bench) return {{2048, 4096, 4096, 0, 4096, 1}, {512, 32000, 32000, 0, 32000, 1}};
-  return {{7, 33, 33, 0, 33, 1}, {5, 40, 29, 10, 60, 3},   {3, 8, 0, 8, 8, 2},
+  return {{7, 33, 33, 0, 33, 1}, {5, 40, 29, 10, 60, 3},  {3, 8, 0, 8, 8, 2},
           {0, 8, 8, 0, 8, 1},    {41, 19, 19, 19, 38, 2}, {2, 2100, 2077, 0, 2077, 1}};
 }
 
 // Targets over the whole vocabulary, every fourth row without one.
 Generator targets(std::int64_t vocab) {
-  return [token = integers(0, vocab)](std::int64_t i) { return i % 4 == 3 ? static_cast<double>(kNoTarget) : token(i); };
+  return [token = integers(0, vocab)](std::int64_t i) {
+    return i % 4 == 3 ? static_cast<double>(kNoTarget) : token(i);
+  };
 }
 
 template <class Op>
 void add_logits(Case<Op>& c, const Logits& l, Role role) {
   c.op.first_column = l.first;
   c.op.columns = l.columns;
-  if (role == Role::input) c.input("logits", &Op::logits, {l.rows, l.width}, c.dtype, uniform(-8, 8));
-  else c.inout("logits", &Op::logits, {l.rows, l.width}, c.dtype, uniform(-8, 8));
+  if (role == Role::input)
+    c.input("logits", &Op::logits, {l.rows, l.width}, c.dtype, uniform(-8, 8));
+  else
+    c.inout("logits", &Op::logits, {l.rows, l.width}, c.dtype, uniform(-8, 8));
   c.input("target", &Op::target, {l.rows}, DType::i32, targets(l.vocab));
 }
 
@@ -127,7 +137,8 @@ Case<VocabStats> vocab_stats(const Logits& l, DType dtype) {
   return c;
 }
 
-// Statistics of the parts before the last as they would come from other ranks; the last part is the logits' own.
+// Statistics of the parts before the last as they would come from other ranks; the last part is the logits'
+// own.
 void fill_stats(const Logits& l, Values<double>& v) {
   const auto rows = static_cast<std::size_t>(l.rows), parts_ = static_cast<std::size_t>(l.parts);
   for (std::size_t r = 0; r < rows; ++r) {

@@ -1,9 +1,10 @@
-// Gradients of attention by tiles, with the probabilities computed again from the log-sum-exp (Dao et al. 2022).
+// Gradients of attention by tiles, with the probabilities computed again from the log-sum-exp (Dao et al.
+// 2022).
 //
-// A task owns the keys of one kv head and one component and walks over the query blocks that see them, so dk and dv need no
-// atomics and dq of a block is complete when the block is done. Where that makes too few tasks the blocks of a component
-// are dealt to several parts, each with its own sums of dk and dv, added in order at the end. Tasks depend on the shapes
-// and the mask only: results do not depend on the number of threads.
+// A task owns the keys of one kv head and one component and walks over the query blocks that see them, so dk
+// and dv need no atomics and dq of a block is complete when the block is done. Where that makes too few tasks
+// the blocks of a component are dealt to several parts, each with its own sums of dk and dv, added in order
+// at the end. Tasks depend on the shapes and the mask only: results do not depend on the number of threads.
 #include <cmath>
 
 #include "kernels/cpu/attention_strip.h"
@@ -28,7 +29,8 @@ class Backward {
         parts_(ceil_div(kFewestTasks, std::max<std::int64_t>(kv_heads() * components(), 1))),
         slots_(slots_for(ctx, kv_heads() * components() * parts_, task_cost())) {
     const std::int64_t rows = keys() * kv_heads();
-    Parts parts(ctx.scratch.get<A>((1 + parts_) * (Parts::padded(rows * k_width()) + Parts::padded(rows * v_width())) +
+    Parts parts(ctx.scratch.get<A>((1 + parts_) *
+                                       (Parts::padded(rows * k_width()) + Parts::padded(rows * v_width())) +
                                    slots_ * Block::count(dim(), value_dim())));
     packed_k_ = parts.take(rows * k_width());
     packed_v_ = parts.take(rows * v_width());
@@ -41,21 +43,23 @@ class Backward {
 
   void run() {
     const std::int64_t tasks = kv_heads() * components();
-    for_each_task(slots_, tasks, [&](std::int64_t task, std::int64_t) { prepare_keys(task % kv_heads(), component(task)); });
+    for_each_task(slots_, tasks,
+                  [&](std::int64_t task, std::int64_t) { prepare_keys(task % kv_heads(), component(task)); });
     for_each_task(slots_, tasks * parts_, [&](std::int64_t task, std::int64_t slot) {
       run_part(task / parts_ % kv_heads(), component(task / parts_), task % parts_, slot);
     });
-    for_each_task(slots_, tasks, [&](std::int64_t task, std::int64_t) { finish_keys(task % kv_heads(), component(task)); });
+    for_each_task(slots_, tasks,
+                  [&](std::int64_t task, std::int64_t) { finish_keys(task % kv_heads(), component(task)); });
   }
 
  private:
   // Room for what is done with one block of queries. Strips follow one another; padding rows are zero.
   struct Block {
-    A *q, *q_strips;           // [64, hd rounded up], [4][hd, 16], both scaled
-    A *d_out, *d_out_strips;   // [64, vd rounded up], [4][vd, 16]
-    A *p, *ds;                 // [keys, 64]
-    A *dq;                     // [64, hd rounded up]
-    A *lse, *delta;            // [64]
+    A *q, *q_strips;          // [64, hd rounded up], [4][hd, 16], both scaled
+    A *d_out, *d_out_strips;  // [64, vd rounded up], [4][vd, 16]
+    A *p, *ds;                // [keys, 64]
+    A* dq;                    // [64, hd rounded up]
+    A *lse, *delta;           // [64]
 
     static std::int64_t count(std::int64_t dim, std::int64_t value_dim) {
       const std::int64_t widths = 3 * round_up(dim, kPanel) + 2 * round_up(value_dim, kPanel);
@@ -99,11 +103,16 @@ class Backward {
   void with_keys(const AttentionComponent& c, F&& f) const {
     if (c.tile_begin < c.tile_end) f(tile_at(c.tile_begin).begin, tile_at(c.tile_end - 1).end);
   }
-  const A* k_row(std::int64_t head, std::int64_t row) const { return packed_k_ + (head * keys() + row) * k_width(); }
-  const A* v_row(std::int64_t head, std::int64_t row) const { return packed_v_ + (head * keys() + row) * v_width(); }
+  const A* k_row(std::int64_t head, std::int64_t row) const {
+    return packed_k_ + (head * keys() + row) * k_width();
+  }
+  const A* v_row(std::int64_t head, std::int64_t row) const {
+    return packed_v_ + (head * keys() + row) * v_width();
+  }
   KeyGradients gradients(std::int64_t part, std::int64_t head, std::int64_t row) const {
     const std::int64_t at = head * keys() + row;
-    return {dk_[static_cast<std::size_t>(part)] + at * k_width(), dv_[static_cast<std::size_t>(part)] + at * v_width()};
+    return {dk_[static_cast<std::size_t>(part)] + at * k_width(),
+            dv_[static_cast<std::size_t>(part)] + at * v_width()};
   }
 
   void prepare_keys(std::int64_t head, const AttentionComponent& c) const {
@@ -117,7 +126,8 @@ class Backward {
     });
   }
 
-  void run_part(std::int64_t kv_head, const AttentionComponent& c, std::int64_t part, std::int64_t slot) const {
+  void run_part(std::int64_t kv_head, const AttentionComponent& c, std::int64_t part,
+                std::int64_t slot) const {
     with_keys(c, [&](std::int64_t begin, std::int64_t end) {
       const auto sums = gradients(part, kv_head, begin);
       std::fill_n(sums.dk, (end - begin) * k_width(), A(0));
@@ -134,7 +144,8 @@ class Backward {
   }
   static std::int64_t weight(const QueryBlock& block) { return 1 + block.visible_end - block.visible_begin; }
 
-  void run_block(std::int64_t head, std::int64_t kv_head, const QueryBlock& block, std::int64_t part, std::int64_t slot) const {
+  void run_block(std::int64_t head, std::int64_t kv_head, const QueryBlock& block, std::int64_t part,
+                 std::int64_t slot) const {
     const Block room(slots_begin_ + slot * Block::count(dim(), value_dim()), dim(), value_dim());
     load_block(head, block, room);
     for (const std::int64_t t : plan_.tiles_of(block)) {
@@ -145,21 +156,25 @@ class Backward {
       add_to_keys(sights, block.strips, tile.end - tile.begin, room, gradients(part, kv_head, tile.begin));
     }
     for (std::int64_t i = 0; i < block.end - block.begin; ++i)
-      write_row<T>(op_.dq, (block.begin + i) * heads() + head, dim(), static_cast<A>(op_.scale), room.dq + i * k_width());
+      write_row<T>(op_.dq, (block.begin + i) * heads() + head, dim(), static_cast<A>(op_.scale),
+                   room.dq + i * k_width());
   }
 
-  // Queries and output gradients in both layouts. Rows that see nothing are loaded as zeros with lse = inf, which makes
-  // their probabilities and gradients 0 whatever their contents.
+  // Queries and output gradients in both layouts. Rows that see nothing are loaded as zeros with lse = inf,
+  // which makes their probabilities and gradients 0 whatever their contents.
   void load_block(std::int64_t head, const QueryBlock& block, const Block& room) const {
-    for (std::int64_t i = 0; i < block.strips * kStrip; ++i) load_row(head, block.begin + i, block.end, i, room);
+    for (std::int64_t i = 0; i < block.strips * kStrip; ++i)
+      load_row(head, block.begin + i, block.end, i, room);
     for (std::int64_t s = 0; s < block.strips; ++s) {
       transpose_strip(room.q + s * kStrip * k_width(), k_width(), room.q_strips + s * kStrip * k_width());
-      transpose_strip(room.d_out + s * kStrip * v_width(), v_width(), room.d_out_strips + s * kStrip * v_width());
+      transpose_strip(room.d_out + s * kStrip * v_width(), v_width(),
+                      room.d_out_strips + s * kStrip * v_width());
     }
     std::fill_n(room.dq, block.strips * kStrip * k_width(), A(0));
   }
 
-  void load_row(std::int64_t head, std::int64_t query, std::int64_t end, std::int64_t i, const Block& room) const {
+  void load_row(std::int64_t head, std::int64_t query, std::int64_t end, std::int64_t i,
+                const Block& room) const {
     constexpr A kInfinity = std::numeric_limits<A>::infinity();
     const std::int64_t row = query * heads() + head;
     A* const q = room.q + i * k_width();
@@ -195,8 +210,8 @@ class Backward {
     const std::int64_t first = tile.begin + sight.begin, count = sight.end - sight.begin;
     A* const p = room.p + sight.begin * kBlockRows + s * kStrip;
     A* const ds = room.ds + sight.begin * kBlockRows + s * kStrip;
-    multiply_tile<A>(count, kStrip, dim(), {k_row(kv_head, first), k_width(), 1}, room.q_strips + s * kStrip * k_width(), kStrip, p,
-                     kBlockRows, false);
+    multiply_tile<A>(count, kStrip, dim(), {k_row(kv_head, first), k_width(), 1},
+                     room.q_strips + s * kStrip * k_width(), kStrip, p, kBlockRows, false);
     multiply_tile<A>(count, kStrip, value_dim(), {v_row(kv_head, first), v_width(), 1},
                      room.d_out_strips + s * kStrip * v_width(), kStrip, ds, kBlockRows, false);
     if (!sight.whole) mask_strip(strip, plan_.k_index.data() + first, count, p, kBlockRows);
@@ -240,10 +255,12 @@ class Backward {
       }
       if (from >= to) continue;
       const std::int64_t pairs = begin * kBlockRows + from * kStrip, rows = (to - from) * kStrip;
-      multiply_tile<A>(end - begin, v_width(), rows, {room.p + pairs, kBlockRows, 1}, room.d_out + from * kStrip * v_width(),
-                       v_width(), sums.dv + begin * v_width(), v_width(), true);
-      multiply_tile<A>(end - begin, k_width(), rows, {room.ds + pairs, kBlockRows, 1}, room.q + from * kStrip * k_width(),
-                       k_width(), sums.dk + begin * k_width(), k_width(), true);
+      multiply_tile<A>(end - begin, v_width(), rows, {room.p + pairs, kBlockRows, 1},
+                       room.d_out + from * kStrip * v_width(), v_width(), sums.dv + begin * v_width(),
+                       v_width(), true);
+      multiply_tile<A>(end - begin, k_width(), rows, {room.ds + pairs, kBlockRows, 1},
+                       room.q + from * kStrip * k_width(), k_width(), sums.dk + begin * k_width(), k_width(),
+                       true);
     }
   }
 
@@ -268,9 +285,9 @@ class Backward {
   const std::vector<AttentionComponent> components_;
   std::int64_t parts_;
   std::int64_t slots_;
-  A* packed_k_ = nullptr;      // [Hk, Tk, hd rounded up]
-  A* packed_v_ = nullptr;      // [Hk, Tk, vd rounded up]
-  std::vector<A*> dk_, dv_;    // per part, shaped like the packed rows
+  A* packed_k_ = nullptr;    // [Hk, Tk, hd rounded up]
+  A* packed_v_ = nullptr;    // [Hk, Tk, vd rounded up]
+  std::vector<A*> dk_, dv_;  // per part, shaped like the packed rows
   A* slots_begin_ = nullptr;
 };
 

@@ -19,7 +19,8 @@ struct Running {
     std::fill_n(sum, kStrip, A(0));
   }
 
-  // Scores [keys, 16] become exp(score - maximum so far); `rescale` is what earlier sums and products shrink by.
+  // Scores [keys, 16] become exp(score - maximum so far); `rescale` is what earlier sums and products shrink
+  // by.
   void absorb(std::int64_t keys, A* s) {
     A now[kStrip], base[kStrip], added[kStrip] = {};
     std::copy_n(top, kStrip, now);
@@ -57,7 +58,8 @@ class Forward {
     const std::int64_t heads = op_.q.dim(1);
     // Later blocks see more keys under a causal mask: first the long tasks, then the short ones.
     for_each_task(slots_, heads * blocks(), [&](std::int64_t task, std::int64_t slot) {
-      run_block(task / blocks(), plan_.blocks[static_cast<std::size_t>(blocks() - 1 - task % blocks())], slot);
+      run_block(task / blocks(), plan_.blocks[static_cast<std::size_t>(blocks() - 1 - task % blocks())],
+                slot);
     });
   }
 
@@ -71,7 +73,8 @@ class Forward {
   std::int64_t value_width() const { return round_up(value_dim(), kPanel); }
   std::int64_t block_cost() const {
     const auto seen = static_cast<std::int64_t>(plan_.visible.size());
-    return seen * kBlockRows * kTileKeys * (dim() + value_dim()) / kPairsOfNanosecond / std::max<std::int64_t>(blocks(), 1);
+    return seen * kBlockRows * kTileKeys * (dim() + value_dim()) / kPairsOfNanosecond /
+           std::max<std::int64_t>(blocks(), 1);
   }
   std::int64_t packed_count() const {
     const std::int64_t k = std::is_same_v<T, A> ? 0 : ScratchParts<A>::padded(keys() * kv_heads() * dim());
@@ -92,15 +95,18 @@ class Forward {
     const std::int64_t rows = tile.end - tile.begin, row = head * keys() + tile.begin;
     const auto pack = [&](const Tensor& from, A* to, std::int64_t ld) {
       const std::int64_t width = from.dim(2), stride = from.dim(1) * width;
-      pack_rows(from.data<T>() + tile.begin * stride + head * width, stride, rows, width, A(1), to + row * ld, ld);
+      pack_rows(from.data<T>() + tile.begin * stride + head * width, stride, rows, width, A(1), to + row * ld,
+                ld);
     };
     if constexpr (!std::is_same_v<T, A>) pack(op_.k, packed_k_, dim());
     pack(op_.v, packed_v_, value_width());
   }
 
   HeadRows<A> key_rows() const {
-    if constexpr (std::is_same_v<T, A>) return {op_.k.data<T>(), dim(), kv_heads() * dim()};
-    else return {packed_k_, keys() * dim(), dim()};
+    if constexpr (std::is_same_v<T, A>)
+      return {op_.k.data<T>(), dim(), kv_heads() * dim()};
+    else
+      return {packed_k_, keys() * dim(), dim()};
   }
   HeadRows<A> value_rows() const { return {packed_v_, keys() * value_width(), value_width()}; }
 
@@ -112,8 +118,8 @@ class Forward {
     }
   }
 
-  void run_strip(std::int64_t head, const QueryBlock& block, const QueryStrip& strip, std::int64_t begin, std::int64_t rows,
-                 std::int64_t slot) const {
+  void run_strip(std::int64_t head, const QueryBlock& block, const QueryStrip& strip, std::int64_t begin,
+                 std::int64_t rows, std::int64_t slot) const {
     ScratchParts<A> parts(slots_begin_ + slot * slot_count());
     A* const packed = parts.take(kStrip * width());     // [16, hd]
     A* const q = parts.take(kStrip * width());          // [hd, 16]
@@ -128,14 +134,14 @@ class Forward {
       const StripSight sight = plan_.sight(strip, tile);
       if (sight.empty()) continue;
       const std::int64_t first = tile.begin + sight.begin, count = sight.end - sight.begin;
-      multiply_tile<A>(count, kStrip, dim(), {key_rows().at(kv_head, first), key_rows().row_stride, 1}, q, kStrip, s,
-                       kStrip, false);
+      multiply_tile<A>(count, kStrip, dim(), {key_rows().at(kv_head, first), key_rows().row_stride, 1}, q,
+                       kStrip, s, kStrip, false);
       if (!sight.whole) mask_strip(strip, plan_.k_index.data() + first, count, s, kStrip);
       running.absorb(count, s);
       round_strip<T>(count, s, kStrip);
       shrink(running.rescale, out);
-      multiply_tile<A>(kStrip, value_width(), count, {s, 1, kStrip}, value_rows().at(kv_head, first), value_width(), out,
-                       value_width(), true);
+      multiply_tile<A>(kStrip, value_width(), count, {s, 1, kStrip}, value_rows().at(kv_head, first),
+                       value_width(), out, value_width(), true);
     }
     finish(head, begin, rows, running, out);
   }
@@ -156,7 +162,8 @@ class Forward {
       for (std::int64_t c = 0; c < value_width(); ++c) out[i * value_width() + c] *= rescale[i];
   }
 
-  void finish(std::int64_t head, std::int64_t begin, std::int64_t rows, const Running<A>& running, const A* out) const {
+  void finish(std::int64_t head, std::int64_t begin, std::int64_t rows, const Running<A>& running,
+              const A* out) const {
     const std::int64_t heads = op_.q.dim(1);
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::int64_t row = (begin + i) * heads + head;
@@ -170,8 +177,8 @@ class Forward {
   const AttentionForward& op_;
   const AttentionPlan plan_;
   std::int64_t slots_;
-  A* packed_k_ = nullptr;   // [Hk, Tk, hd], where k is not in the arithmetic type
-  A* packed_v_ = nullptr;   // [Hk, Tk, vd rounded up]
+  A* packed_k_ = nullptr;  // [Hk, Tk, hd], where k is not in the arithmetic type
+  A* packed_v_ = nullptr;  // [Hk, Tk, vd rounded up]
   A* slots_begin_ = nullptr;
 };
 

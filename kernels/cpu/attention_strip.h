@@ -1,5 +1,5 @@
-// What the two attention passes do with a strip of 16 queries against some keys: packing, masking, rounding. Scores of a
-// strip are [keys, 16]: element (j, i) is key j with query i.
+// What the two attention passes do with a strip of 16 queries against some keys: packing, masking, rounding.
+// Scores of a strip are [keys, 16]: element (j, i) is key j with query i.
 #pragma once
 #include <atomic>
 #include <limits>
@@ -15,17 +15,21 @@ static_assert(kStrip == kPanel);
 // Multiply-adds in a nanosecond, about: what a task costs decides whether threads are started for it.
 constexpr std::int64_t kPairsOfNanosecond = 40;
 
-// Rows of one tensor [T, H, width] as the products want them: row t of head h begins at data + h * head_stride + t * row_stride.
+// Rows of one tensor [T, H, width] as the products want them: row t of head h begins at data + h *
+// head_stride + t * row_stride.
 template <class A>
 struct HeadRows {
   const A* data;
   std::int64_t head_stride, row_stride;
-  const A* at(std::int64_t head, std::int64_t row) const { return data + head * head_stride + row * row_stride; }
+  const A* at(std::int64_t head, std::int64_t row) const {
+    return data + head * head_stride + row * row_stride;
+  }
 };
 
 // dst [rows, ld] = scale * src, zero behind column `width`. Source rows lie `stride` apart.
 template <class T, class A>
-void pack_rows(const T* src, std::int64_t stride, std::int64_t rows, std::int64_t width, A scale, A* dst, std::int64_t ld) {
+void pack_rows(const T* src, std::int64_t stride, std::int64_t rows, std::int64_t width, A scale, A* dst,
+               std::int64_t ld) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < width; ++c) dst[r * ld + c] = scale * static_cast<A>(src[r * stride + c]);
     for (std::int64_t c = width; c < ld; ++c) dst[r * ld + c] = 0;
@@ -39,12 +43,14 @@ void write_row(const Tensor& dst, std::int64_t row, std::int64_t width, A factor
     using To = std::remove_pointer_t<decltype(to)>;
     for (std::int64_t c = 0; c < width; ++c) to[row * width + c] = static_cast<To>(factor * src[c]);
   };
-  if (dst.dtype() == dtype_of<T>()) write(dst.data<T>());
-  else write(dst.data<A>());
+  if (dst.dtype() == dtype_of<T>())
+    write(dst.data<T>());
+  else
+    write(dst.data<A>());
 }
 
-// Transposes a square of vectors, row r of which begins at src + r * ld, to rows `ld_dst` apart. Each round interleaves the
-// first half of the rows with the second half; log2(lanes) rounds make a transpose.
+// Transposes a square of vectors, row r of which begins at src + r * ld, to rows `ld_dst` apart. Each round
+// interleaves the first half of the rows with the second half; log2(lanes) rounds make a transpose.
 template <class A>
 void transpose_square(const A* src, std::int64_t ld, A* dst, std::int64_t ld_dst) {
   using V = typename Vector<A>::type;
@@ -72,19 +78,22 @@ template <class A>
 void transpose_strip(const A* src, std::int64_t width, A* dst) {
   constexpr std::int64_t kLanes = Vector<A>::kLanes;
   for (std::int64_t c = 0; c < width; c += kLanes)
-    for (std::int64_t r = 0; r < kStrip; r += kLanes) transpose_square(src + r * width + c, width, dst + c * kStrip + r, kStrip);
+    for (std::int64_t r = 0; r < kStrip; r += kLanes)
+      transpose_square(src + r * width + c, width, dst + c * kStrip + r, kStrip);
 }
 
 // Scores of pairs that do not see each other become -inf. `index` belongs to the first key of s.
 template <class A>
-void mask_strip(const QueryStrip& strip, const std::int32_t* index, std::int64_t keys, A* s, std::int64_t ld) {
+void mask_strip(const QueryStrip& strip, const std::int32_t* index, std::int64_t keys, A* s,
+                std::int64_t ld) {
   constexpr A kHidden = -std::numeric_limits<A>::infinity();
   const std::int32_t* const first = strip.first.data();
   const std::int32_t* const last = strip.last.data();
   for (std::int64_t j = 0; j < keys; ++j) {
     const std::int32_t key = index[j];
     A* const row = s + j * ld;
-    for (std::int64_t i = 0; i < kStrip; ++i) row[i] = (first[i] <= key) & (key <= last[i]) ? row[i] : kHidden;
+    for (std::int64_t i = 0; i < kStrip; ++i)
+      row[i] = (first[i] <= key) & (key <= last[i]) ? row[i] : kHidden;
   }
 }
 
@@ -100,7 +109,9 @@ void round_strip(std::int64_t keys, A* s, std::int64_t ld) {
 template <class A>
 class ScratchParts {
  public:
-  static std::int64_t padded(std::int64_t count) { return round_up(count, 64 / static_cast<std::int64_t>(sizeof(A))); }
+  static std::int64_t padded(std::int64_t count) {
+    return round_up(count, 64 / static_cast<std::int64_t>(sizeof(A)));
+  }
   explicit ScratchParts(A* begin) : next_(begin) {}
   A* take(std::int64_t count) {
     A* const part = next_;
@@ -117,8 +128,8 @@ inline std::int64_t slots_for(const CpuContext& ctx, std::int64_t tasks, std::in
   return part_count(ctx.threads, tasks, ceil_div(ctx.thread_work, std::max<std::int64_t>(cost, 1)));
 }
 
-// Calls f(task, slot) for every task in [0, count); tasks with one slot run one after the other. Threads take the next task
-// when they are free, so f must write the same whichever slot it gets.
+// Calls f(task, slot) for every task in [0, count); tasks with one slot run one after the other. Threads take
+// the next task when they are free, so f must write the same whichever slot it gets.
 template <class F>
 void for_each_task(std::int64_t slots, std::int64_t count, F&& f) {
   std::atomic<std::int64_t> next{0};

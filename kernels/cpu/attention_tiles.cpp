@@ -35,8 +35,8 @@ QueryStrip make_strip(Indices first, Indices last, std::int64_t begin, std::int6
   return strip;
 }
 
-// Cuts the rows into blocks. Where a block starts behind everything the block before it sees, a document ends: that index
-// goes to `document_starts`.
+// Cuts the rows into blocks. Where a block starts behind everything the block before it sees, a document
+// ends: that index goes to `document_starts`.
 void cut_queries(Indices first, Indices last, AttentionPlan& plan, std::vector<Index>& document_starts) {
   const auto rows = static_cast<std::int64_t>(first.size());
   std::int64_t begin = 0;
@@ -97,7 +97,8 @@ void find_visible(AttentionPlan& plan) {
     }
     block.visible_begin = static_cast<std::int64_t>(plan.visible.size());
     for (std::size_t t = 0; t < plan.tiles.size(); ++t)
-      if (plan.tiles[t].max >= first && plan.tiles[t].min <= last) plan.visible.push_back(static_cast<std::int64_t>(t));
+      if (plan.tiles[t].max >= first && plan.tiles[t].min <= last)
+        plan.visible.push_back(static_cast<std::int64_t>(t));
     block.visible_end = static_cast<std::int64_t>(plan.visible.size());
   }
 }

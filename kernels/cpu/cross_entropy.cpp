@@ -1,5 +1,5 @@
-// Statistics of logit rows in one pass over memory, and loss and gradient from them. All soft-max arithmetic in the
-// arithmetic type: bf16 logits give the loss of the same numbers in f32.
+// Statistics of logit rows in one pass over memory, and loss and gradient from them. All soft-max arithmetic
+// in the arithmetic type: bf16 logits give the loss of the same numbers in f32.
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -39,7 +39,8 @@ std::pair<A, A> row_stats(const T* logits, std::int64_t columns) {
   A top = kNothing<A>, sum = 0;
   for (std::int64_t begin = 0; begin < columns; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, columns - begin);
-    for_each_element(0, count, [&, from = logits + begin](std::int64_t i) { x[i] = static_cast<A>(from[i]); });
+    for_each_element(0, count,
+                     [&, from = logits + begin](std::int64_t i) { x[i] = static_cast<A>(from[i]); });
     const auto [now, added] = block_stats(count, x, top);
     sum = added + (top == kNothing<A> ? A(0) : sum * std::exp(top - now));
     top = now;
@@ -73,7 +74,7 @@ struct Row {
     for (std::int64_t p = 0; p < parts; ++p) top = std::max(top, stats[p * stride]);
     for (std::int64_t p = 0; p < parts; ++p) {
       const A* const part = stats + p * stride;
-      if (part[0] != kNothing<A>) sum += part[1] * std::exp(part[0] - top);
+      sum += part[1] * std::exp(part[0] - top);  // a part without columns adds 0
       target += part[2];
     }
   }
@@ -85,13 +86,15 @@ struct Row {
 
 // logits = scale * (softmax - one hot), zero in the padding. `column` of the target, or outside [0, columns).
 template <class A, class T>
-void row_gradient(const Row<A>& row, A scale, std::int64_t column, std::int64_t columns, std::int64_t width, T* logits) {
+void row_gradient(const Row<A>& row, A scale, std::int64_t column, std::int64_t columns, std::int64_t width,
+                  T* logits) {
   const A at_target = column >= 0 && column < columns ? static_cast<A>(logits[column]) : A(0);
   const A factor = scale / row.sum;
   for_each_element(0, columns, [=, top = row.top](std::int64_t c) {
     logits[c] = static_cast<T>(factor * exp_of(static_cast<A>(logits[c]) - top));
   });
-  if (column >= 0 && column < columns) logits[column] = static_cast<T>(factor * exp_of(at_target - row.top) - scale);
+  if (column >= 0 && column < columns)
+    logits[column] = static_cast<T>(factor * exp_of(at_target - row.top) - scale);
   std::fill(logits + columns, logits + width, T{});
 }
 
@@ -113,7 +116,8 @@ void cross_entropy(const CrossEntropy& op, const CpuContext& ctx) {
       const Row<A> row(stats + r * kStats, parts, rows * kStats);
       losses[r] = row.loss();
       if (op.gradient)
-        row_gradient(row, static_cast<A>(op.scale), target[r] - op.first_column, op.columns, width, logits + r * width);
+        row_gradient(row, static_cast<A>(op.scale), target[r] - op.first_column, op.columns, width,
+                     logits + r * width);
     }
   });
   double sum = 0;

@@ -17,6 +17,8 @@ void execute(const Rotary& op, const CpuContext& ctx);
 void execute(const AttentionForward& op, const CpuContext& ctx);
 void execute(const AttentionBackward& op, const CpuContext& ctx);
 void execute(const AttentionMerge& op, const CpuContext& ctx);
+void execute(const HeadsToParts& op, const CpuContext& ctx);
+void execute(const PartsToHeads& op, const CpuContext& ctx);
 void execute(const SwigluForward& op, const CpuContext& ctx);
 void execute(const SwigluBackward& op, const CpuContext& ctx);
 void execute(const GeluForward& op, const CpuContext& ctx);

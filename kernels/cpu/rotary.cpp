@@ -23,7 +23,8 @@ void rotate(const Rotary& op, const CpuContext& ctx) {
     std::vector<A> buffer(static_cast<std::size_t>(dim));
     A* const head = buffer.data();
     for (std::int64_t row = begin * heads; row < end * heads; ++row) {
-      for_each_element(0, dim, [=, from = x + row * dim](std::int64_t i) { head[i] = static_cast<A>(from[i]); });
+      for_each_element(0, dim,
+                       [=, from = x + row * dim](std::int64_t i) { head[i] = static_cast<A>(from[i]); });
       table.turn(row / heads, direction, head);
       for_each_element(0, dim, [=, to = y + row * dim](std::int64_t i) { to[i] = static_cast<T>(head[i]); });
     }

@@ -21,8 +21,10 @@ class RotaryTable {
     if (half_ == 0) return;
     const A* const cos = cos_ + position_[t] * half_;
     const A* const sin = sin_ + position_[t] * half_;
-    if (style_ == RopeStyle::half) turn_pairs(cos, sin, direction, x, x + half_, 1);
-    else turn_pairs(cos, sin, direction, x, x + 1, 2);
+    if (style_ == RopeStyle::half)
+      turn_pairs(cos, sin, direction, x, x + half_, 1);
+    else
+      turn_pairs(cos, sin, direction, x, x + 1, 2);
   }
 
  private:

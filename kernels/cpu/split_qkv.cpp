@@ -1,5 +1,6 @@
-// Packed rows to q, k, v (norm, then rotary, one rounding at the end) and their gradients back to packed rows. Gradients of
-// the norm weights are summed over blocks of 32 rows and then block after block: the same for any number of threads.
+// Packed rows to q, k, v (norm, then rotary, one rounding at the end) and their gradients back to packed
+// rows. Gradients of the norm weights are summed over blocks of 32 rows and then block after block: the same
+// for any number of threads.
 #include <cmath>
 #include <vector>
 
@@ -29,20 +30,25 @@ template <class T>
 std::vector<Accum<T>> weight_of(const Tensor& weight) {
   using A = Accum<T>;
   std::vector<A> values(weight ? static_cast<std::size_t>(weight.count()) : 0);
-  if (weight && weight.dtype() == dtype_of<A>()) std::copy_n(weight.data<A>(), values.size(), values.begin());
-  else if (weight) std::copy_n(weight.data<T>(), values.size(), values.begin());
+  if (weight && weight.dtype() == dtype_of<A>())
+    std::copy_n(weight.data<A>(), values.size(), values.begin());
+  else if (weight)
+    std::copy_n(weight.data<T>(), values.size(), values.begin());
   return values;
 }
 template <class T>
-Section<T, Accum<T>> section_of(const Tensor& data, std::int64_t offset, const Tensor& weight, const Tensor& rstd, bool turned) {
+Section<T, Accum<T>> section_of(const Tensor& data, std::int64_t offset, const Tensor& weight,
+                                const Tensor& rstd, bool turned) {
   using A = Accum<T>;
   return {data.data<T>(), data.dim(1), offset, weight_of<T>(weight), rstd ? rstd.data<A>() : nullptr, turned};
 }
 // Op is the forward or the backward op; q, k, v are its tensors of that shape.
 template <class T, class Op>
-std::array<Section<T, Accum<T>>, 3> sections_of(const Op& op, const Tensor& q, const Tensor& k, const Tensor& v) {
+std::array<Section<T, Accum<T>>, 3> sections_of(const Op& op, const Tensor& q, const Tensor& k,
+                                                const Tensor& v) {
   const std::int64_t dim = q.dim(2);
-  return {section_of<T>(q, 0, op.q_weight, op.q_rstd, true), section_of<T>(k, q.dim(1) * dim, op.k_weight, op.k_rstd, true),
+  return {section_of<T>(q, 0, op.q_weight, op.q_rstd, true),
+          section_of<T>(k, q.dim(1) * dim, op.k_weight, op.k_rstd, true),
           section_of<T>(v, (q.dim(1) + k.dim(1)) * dim, {}, {}, false)};
 }
 
@@ -101,13 +107,15 @@ void backward(const SplitQkvBackward& op, const CpuContext& ctx) {
   T* const d_packed = op.d_packed.data<T>();
   A* const partial = ctx.scratch.get<A>(blocks * 2 * dim);  // per block: of q_weight, of k_weight
 
-  const auto pack_head = [&](const Section<T, A>& section, std::int64_t t, std::int64_t h, A* d_weight, A* head) {
+  const auto pack_head = [&](const Section<T, A>& section, std::int64_t t, std::int64_t h, A* d_weight,
+                             A* head) {
     const T* const from = section.data + (t * section.heads + h) * dim;
     const std::int64_t at = t * width + section.offset + h * dim;
     for_each_element(0, dim, [=](std::int64_t i) { head[i] = static_cast<A>(from[i]); });
     if (section.turned) table.turn(t, A(-1), head);
     if (!section.weight.empty())
-      norm_backward(dim, packed + at, section.weight.data(), section.rstd[t * section.heads + h], head, d_weight);
+      norm_backward(dim, packed + at, section.weight.data(), section.rstd[t * section.heads + h], head,
+                    d_weight);
     for_each_element(0, dim, [=, to = d_packed + at](std::int64_t i) { to[i] = static_cast<T>(head[i]); });
   };
 

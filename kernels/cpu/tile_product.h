@@ -1,6 +1,6 @@
-// Work on small blocks that lie in cache, with the compiler's vector extension: products c (+)= a b with any strides of a, so
-// that a and its transpose cost the same, and maxima. On tiles of 64 the products are as fast as OpenBLAS's
-// (docs/kernels.md), and their bits do not depend on the machine.
+// Work on small blocks that lie in cache, with the compiler's vector extension: products c (+)= a b with any
+// strides of a, so that a and its transpose cost the same, and maxima. On tiles of 64 the products are as
+// fast as OpenBLAS's (docs/kernels.md), and their bits do not depend on the machine.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -55,10 +55,11 @@ inline void multiply_register_block(std::int64_t k, const LeftBlock<A>& a, const
     for (int h = 0; h < 2; ++h) vector_at(c + r * ldc + h * kLanes) = sum[r][h];
 }
 
-// c [m, n] = a [m, k] b [k, n], or += with `add`. n is a multiple of kPanel; ldb and ldc are row strides. c overlaps nothing.
+// c [m, n] = a [m, k] b [k, n], or += with `add`. n is a multiple of kPanel; ldb and ldc are row strides. c
+// overlaps nothing.
 template <class A>
-void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, const LeftBlock<A>& a, const A* b, std::int64_t ldb, A* c,
-                   std::int64_t ldc, bool add) {
+void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, const LeftBlock<A>& a, const A* b,
+                   std::int64_t ldb, A* c, std::int64_t ldc, bool add) {
   constexpr std::int64_t kColumns = 2 * Vector<A>::kLanes;
   constexpr std::int64_t kRows = 6;  // 12 sums, two vectors of b and one of a fill 15 of 16 registers
   for (std::int64_t col = 0; col < n; col += kColumns) {
@@ -70,12 +71,23 @@ void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, const LeftBlo
     };
     for (; row + kRows <= m; row += kRows) rows_of(std::integral_constant<int, kRows>{});
     switch (m - row) {
-      case 5: rows_of(std::integral_constant<int, 5>{}); break;
-      case 4: rows_of(std::integral_constant<int, 4>{}); break;
-      case 3: rows_of(std::integral_constant<int, 3>{}); break;
-      case 2: rows_of(std::integral_constant<int, 2>{}); break;
-      case 1: rows_of(std::integral_constant<int, 1>{}); break;
-      default: break;
+      case 5:
+        rows_of(std::integral_constant<int, 5>{});
+        break;
+      case 4:
+        rows_of(std::integral_constant<int, 4>{});
+        break;
+      case 3:
+        rows_of(std::integral_constant<int, 3>{});
+        break;
+      case 2:
+        rows_of(std::integral_constant<int, 2>{});
+        break;
+      case 1:
+        rows_of(std::integral_constant<int, 1>{});
+        break;
+      default:
+        break;
     }
   }
 }

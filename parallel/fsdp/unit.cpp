@@ -1,87 +1,75 @@
-// Gathering weights from shards, reducing gradients into them.
+// Layout of a unit's buffers, and the weights' way from shards to whole and back. Gradients: reduce.cpp.
 #include "parallel/fsdp/unit.h"
+
+#include "parallel/fsdp/rows.h"
 
 namespace fivefold {
 
 namespace {
-
 constexpr std::int64_t kGroupAlignment = 64;   // elements; groups start on it, members of a group are adjacent
-
-Shape with_rows(Shape shape, std::int64_t rows) {
-  shape[0] = rows;
-  return shape;
 }
-
-Communicator& replicas(const Run& run, const Param& param) {
-  return run.mesh.over(replica_axes(param, run.mesh.layout()), "weights");
-}
-
-}  // namespace
 
 FsdpUnit::FsdpUnit(const Run& run, std::string name, const Groups& groups, ZeroPolicy policy)
     : name_(std::move(name)), policy_(policy) {
-  FF_CHECK_EQ(policy_.stage, 1, "zero stage");
-  allocate(run, groups);
+  FF_CHECK(policy_.stage >= 1 && policy_.stage <= 3, "zero stage ", policy_.stage);
+  lay_out(groups);
+  if (!frees_weights()) make_weights(run);
+  if (policy_.stage == 1) make_gradients(run);
+  for (auto& p : params_) make_shards(run, p, storage_group(run, *p.param).size());
 }
 
-Communicator& FsdpUnit::storage(const Run& run, const Param& param) const {
-  return run.mesh.over(storage_axes(param.view), "weights");
-}
-
-void FsdpUnit::allocate(const Run& run, const Groups& groups) {
-  std::int64_t total = 0;
-  for (const auto& group : groups) {
-    for (const auto* p : group) total += p->compute_box.count();
-    total = round_up(total, kGroupAlignment);
-  }
-  weights_ = run.empty({total}, run.dtype, Tag::weights);
-  gradients_ = run.zeros({total}, run.accum(), Tag::gradients);
-  std::int64_t first = 0;
+void FsdpUnit::lay_out(const Groups& groups) {
   for (const auto& group : groups) {
     for (auto* p : group) {
-      add_param(run, *p, first);
-      first += p->compute_box.count();
+      params_.push_back({.param = p});
+      first_.push_back(total_);
+      total_ += p->compute_box.count();
     }
-    first = round_up(first, kGroupAlignment);
+    total_ = round_up(total_, kGroupAlignment);
   }
 }
 
-void FsdpUnit::add_param(const Run& run, Param& param, std::int64_t first) {
-  const Shape box = param.compute_box.shape();
-  param.weight = weights_.slice(first, box.count()).view(box);
-  param.gradient = gradients_.slice(first, box.count()).view(box);
-  auto& comm = storage(run, param);
-  ShardedParam p{.param = &param, .padded_rows = ceil_div(box[0], comm.size())};
-  const Shape own = param.storage_box.shape();
-  const auto begin = param.storage_box.begin[0] - param.compute_box.begin[0];
-  if (box[0] % comm.size() == 0) {
-    p.shard = param.weight.rows(begin, begin + own[0]);
-    p.gradient = param.gradient.rows(begin, begin + own[0]);
-  } else {
-    p.shard = run.zeros(with_rows(box, p.padded_rows), run.dtype, Tag::weights).rows(0, own[0]);
-    p.gradient = run.zeros(with_rows(box, p.padded_rows), run.accum(), Tag::gradients).rows(0, own[0]);
+void FsdpUnit::make_weights(const Run& run) {
+  weights_ = run.empty({total_}, run.dtype, Tag::weights);
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    auto& param = *params_[i].param;
+    param.weight = weights_.slice(first_[i], param.compute_box.count()).view(param.compute_box.shape());
   }
+}
+
+// In ZeRO 1 and 2 a shard that needs no padding is the rank's own rows of the whole weight.
+void FsdpUnit::make_shards(const Run& run, ShardedParam& p, int storage_ranks) {
+  const auto& param = *p.param;
+  const Shape box = param.compute_box.shape(), own = param.storage_box.shape();
+  const auto begin = param.storage_box.begin[0] - param.compute_box.begin[0];
+  const bool divides = box[0] % storage_ranks == 0;
+  p.padded_rows = ceil_div(box[0], storage_ranks);
+  const auto apart = [&](DType type, Tag tag) { return run.zeros(with_rows(box, p.padded_rows), type, tag).rows(0, own[0]); };
+  p.shard = divides && !frees_weights() ? param.weight.rows(begin, begin + own[0]) : apart(run.dtype, Tag::weights);
+  p.gradient = divides && reduces_in_place() ? param.gradient.rows(begin, begin + own[0]) : apart(run.accum(), Tag::gradients);
   p.master = run.dtype == run.accum() ? p.shard : run.zeros(own, run.accum(), Tag::master);
   p.m = run.zeros(own, run.accum(), Tag::moments);
   p.v = run.zeros(own, run.accum(), Tag::moments);
-  p.owned = owns_box(param.global, param.storage, run.mesh.layout(), run.mesh.position());
-  params_.push_back(std::move(p));
+  const bool second_holder = param.tied_across && run.mesh.coordinate(Axis::pp) != 0;
+  p.owned = !second_holder && owns_box(param.global, param.storage, run.mesh.layout(), run.mesh.position());
 }
 
 void FsdpUnit::unshard(const Run& run) {
   if (state_ != State::sharded) return;
   state_ = State::gathering;
   if (params_.empty()) return;
-  Group group(storage(run, *params_.front().param));
+  if (frees_weights()) make_weights(run);
+  Group group(storage_group(run, *params_.front().param));
   for (auto& p : params_) start_gather(run, p);
 }
 
 void FsdpUnit::start_gather(const Run& run, ShardedParam& p) {
-  auto& comm = storage(run, *p.param);
-  if (comm.size() == 1) return;
+  auto& comm = storage_group(run, *p.param);
   const Tensor& weight = p.param->weight;
+  const bool divides = weight.dim(0) % comm.size() == 0;
+  if (comm.size() == 1 && !frees_weights()) return;
   Tensor target = weight;
-  if (weight.dim(0) % comm.size() != 0) {
+  if (!divides) {
     target = run.empty(with_rows(weight.shape(), p.padded_rows * comm.size()), run.dtype, Tag::communication);
     staged_.emplace_back(weight, target);
   }
@@ -99,49 +87,16 @@ void FsdpUnit::ready(const Run& run) {
   state_ = State::whole;
 }
 
-void FsdpUnit::reshard(const Run&) {}
+void FsdpUnit::reshard() {
+  if (frees_weights() && policy_.reshard_after_use) shards_changed();
+}
 
 void FsdpUnit::shards_changed() {
   FF_CHECK(state_ != State::gathering, name_, " changes while it is being gathered");
   state_ = State::sharded;
-}
-
-void FsdpUnit::zero_grads(const Run& run) {
-  run(Fill{.x = gradients_, .value = 0});
-  for (auto& p : params_)
-    if (p.param->tied_gradient) run(Fill{.x = p.param->tied_gradient, .value = 0});
-}
-
-void FsdpUnit::reduce_grads(const Run& run) {
-  if (params_.empty()) return;
-  for (auto& p : params_)
-    if (auto& second = p.param->tied_gradient) run(Convert{.x = second, .y = p.param->gradient, .accumulate = true});
-  Group group(storage(run, *params_.front().param));
-  for (auto& p : params_) start_reduce(run, p);
-}
-
-void FsdpUnit::start_reduce(const Run& run, ShardedParam& p) {
-  auto& comm = storage(run, *p.param);
-  if (comm.size() == 1) return;
-  Tensor source = p.param->gradient;
-  const auto rows = source.dim(0);
-  if (rows % comm.size() != 0) {
-    source = run.zeros(with_rows(source.shape(), p.padded_rows * comm.size()), run.accum(), Tag::communication);
-    run(Convert{.x = p.param->gradient, .y = source.rows(0, rows)});
-  }
-  const Tensor mine = p.gradient.extended(with_rows(source.shape(), p.padded_rows));
-  pending_.push_back(comm.reduce_scatter(mine, source, run.stream));
-}
-
-void FsdpUnit::finish_grads(const Run& run) {
-  for (auto& work : pending_) work.wait(run.stream);
-  pending_.clear();
-  for (auto& p : params_) {
-    auto& comm = replicas(run, *p.param);
-    if (comm.size() > 1) pending_.push_back(comm.all_reduce(p.gradient, Reduce::sum, run.stream));
-  }
-  for (auto& work : pending_) work.wait(run.stream);
-  pending_.clear();
+  if (!frees_weights()) return;
+  weights_ = {};
+  for (auto& p : params_) p.param->weight = {};
 }
 
 }  // namespace fivefold

@@ -1,7 +1,12 @@
 // Parameters that are gathered and reduced together: one transformer block, the embedding, the head.
-//   sharded --unshard()--> gathering --ready()--> whole --reshard()--> sharded
+//   weights:   sharded --unshard()--> gathering --ready()--> whole --reshard()--> sharded
+//   gradients: begin_backward() ... backward_weight adds ... reduce_grads() --> finish_grads()
 // ZeRO 1, 2 and 3 are one machine with different policies: optimizer state is always cut over the storage axes, 2 cuts the
 // gradient accumulators too, 3 the weights. (Rajbhandari et al., "ZeRO", SC20.)
+//
+// Bytes a rank keeps between steps, for N elements of compute boxes, n storage ranks, w bytes a weight and a bytes an
+// accumulator (divisible sizes): weights N w (ZeRO 1, 2) or N w / n (3); gradients N a (1) or N a / n (2, 3);
+// moments 2 N a / n; masters N a / n where they are apart. A reduction a step: gradients that are whole while they accumulate.
 #pragma once
 #include <vector>
 
@@ -12,6 +17,8 @@ namespace fivefold {
 
 struct ZeroPolicy {
   int stage = 1;
+  bool reduce_each_micro_batch = false;   // parallel.reduce = micro_batch
+  bool reshard_after_use = true;          // ZeRO-3: false keeps weights whole until the optimizer changes them
 };
 
 // What one rank keeps of a parameter between steps. Rows are those of the storage box; buffers hold `padded_rows`.
@@ -35,35 +42,56 @@ class FsdpUnit {
   void unshard(const Run& run);
   // Work queued after this may read Param::weight.
   void ready(const Run& run);
-  // The weights are not needed for a while (ZeRO-3 frees them).
-  void reshard(const Run& run);
+  // The weights are not needed for a while: ZeRO-3 frees them under reshard_after_use.
+  void reshard();
   // The shards changed (optimizer, load): the next unshard collects them again.
   void shards_changed();
-  // Gradients start at zero.
+
+  // A step begins: accumulators are zero.
   void zero_grads(const Run& run);
-  // Starts to sum Param::gradient over the storage and replica ranks into ShardedParam::gradient.
+  // Work queued after this may add into Param::gradient.
+  void begin_backward(const Run& run);
+  // All of the unit's gradients of one micro-batch are in: reduces them now if the policy says so.
+  void end_backward(const Run& run);
+  // All micro-batches are in: starts to sum over the storage and replica ranks. No-op where end_backward did, or where it
+  // has been called already.
   void reduce_grads(const Run& run);
   // Work queued after this may read ShardedParam::gradient.
   void finish_grads(const Run& run);
 
   std::vector<ShardedParam>& params() { return params_; }
+  // True if another pp rank's stage shares a parameter of this unit.
+  bool shared_across() const;
   const std::string& name() const { return name_; }
 
  private:
   enum class State { sharded, gathering, whole };
-  void allocate(const Run& run, const Groups& groups);
-  void add_param(const Run& run, Param& param, std::int64_t first);
-  Communicator& storage(const Run& run, const Param& param) const;
+  bool frees_weights() const { return policy_.stage >= 3; }
+  // True where the reduced gradient is an own part of the whole one: ZeRO-1, one reduction a step.
+  bool reduces_in_place() const { return policy_.stage == 1 && !policy_.reduce_each_micro_batch; }
+  void lay_out(const Groups& groups);
+  void make_weights(const Run& run);
+  void make_gradients(const Run& run);
+  void drop_gradients();
+  void add_param(const Run& run, Param& param);
+  void make_shards(const Run& run, ShardedParam& p, int storage_ranks);
   void start_gather(const Run& run, ShardedParam& p);
-  void start_reduce(const Run& run, ShardedParam& p);
+  static void join_uses(const Run& run, const Param& param);
+  void start_reduce(const Run& run);
+  void finish_reduce(const Run& run);
+  Tensor scatter_source(const Run& run, const ShardedParam& p, int ranks) const;
 
   std::string name_;
   ZeroPolicy policy_;
   std::vector<ShardedParam> params_;
-  Tensor weights_, gradients_;     // flat; Param::weight and ::gradient are views
+  std::vector<std::int64_t> first_;          // of each parameter in the flat buffers, elements
+  std::int64_t total_ = 0;
+  Tensor weights_, gradients_;               // flat; Param::weight and ::gradient are views; none while freed
   State state_ = State::sharded;
   std::vector<Work> pending_;
   std::vector<std::pair<Tensor, Tensor>> staged_;   // (weight, gathered padded rows) to copy once they are there
+  std::vector<Tensor> reduced_;              // by parameter, while a reduction that is not in place runs
+  bool reducing_ = false;
 };
 
 }  // namespace fivefold

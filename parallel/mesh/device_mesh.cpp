@@ -10,7 +10,20 @@ namespace {
 std::string name_of_group(const DeviceMesh::Wanted& wanted) {
   std::string name;
   for (const auto axis : wanted.axes) name += str(name.empty() ? "" : "_", name_of(axis));
+  if (wanted.parts > 0) name += str("_in_", wanted.parts);
   return wanted.purpose.empty() ? name : name + "/" + wanted.purpose;
+}
+
+// Positions of the wanted group that `position` belongs to.
+std::vector<int> members_of(const MeshLayout& layout, int position, const DeviceMesh::Wanted& wanted) {
+  auto members = layout.group(position, wanted.axes);
+  if (wanted.ends && members.size() > 2) members = {members.front(), members.back()};
+  if (wanted.parts == 0) return members;
+  const auto last = wanted.axes.back();
+  const int run = layout.size(last) / wanted.parts;
+  const auto part = [&](int at) { return layout.coordinate(at, last) / run; };
+  std::erase_if(members, [&](int member) { return part(member) != part(position); });
+  return members;
 }
 
 // The first position of every tp group that does not lie within one host.
@@ -43,12 +56,13 @@ DeviceMesh::DeviceMesh(MeshShape shape, Transport& transport, const std::vector<
                                world_rank_at_.begin());
   std::map<std::pair<std::vector<int>, std::string>, Communicator*> made;
   for (const auto& wanted : groups) {
-    auto members = layout_.group(position_, wanted.axes);
+    auto members = members_of(layout_, position_, wanted);
+    if (std::find(members.begin(), members.end(), position_) == members.end()) continue;
     for (auto& member : members) member = world_rank_at(member);
     auto& communicator = made[{members, wanted.purpose}];
     if (!communicator)
       communicator = owned_.emplace_back(transport.create(name_of_group(wanted), members)).get();
-    by_axes_[{wanted.axes, wanted.purpose}] = communicator;
+    by_axes_[{wanted.axes, wanted.purpose, wanted.parts}] = communicator;
   }
   if (const auto crossing = crossing_groups(layout_, world_rank_at_, slots); !crossing.empty())
     warnings_.push_back(str(crossing.size(), " of ", shape.world() / shape.tp,
@@ -57,9 +71,9 @@ DeviceMesh::DeviceMesh(MeshShape shape, Transport& transport, const std::vector<
                             ": tp is slow over a network; use a tp that divides the ranks of every host"));
 }
 
-Communicator& DeviceMesh::over(const std::vector<Axis>& axes, const std::string& purpose) const {
-  const auto found = by_axes_.find({axes, purpose});
-  FF_CHECK(found != by_axes_.end(), "no communicator ", name_of_group({axes, purpose}), " was wanted");
+Communicator& DeviceMesh::over(const std::vector<Axis>& axes, const std::string& purpose, int parts) const {
+  const auto found = by_axes_.find({axes, purpose, parts});
+  FF_CHECK(found != by_axes_.end(), "no communicator ", name_of_group({axes, purpose, parts}), " was wanted");
   return *found->second;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "parallel/comm/communicator.h"
@@ -71,6 +72,8 @@ class DeviceMesh {
   struct Wanted {
     std::vector<Axis> axes;
     std::string purpose;  // "weights", "activations"
+    int parts = 0;        // of the last axis: neighbours that share a part form the group; 0: the whole axis
+    bool ends = false;    // only the first and the last of the group; the others have none
   };
   DeviceMesh(MeshShape shape, Transport& transport, const std::vector<HostSlot>& slots,
              const std::vector<Wanted>& groups);
@@ -81,7 +84,7 @@ class DeviceMesh {
   int coordinate(Axis axis) const { return layout_.coordinate(position_, axis); }
   int size(Axis axis) const { return layout_.size(axis); }
   // The communicator of a wanted (axes, purpose); throws Error for one that was not wanted.
-  Communicator& over(const std::vector<Axis>& axes, const std::string& purpose) const;
+  Communicator& over(const std::vector<Axis>& axes, const std::string& purpose, int parts = 0) const;
   Communicator& world() const { return transport_.world(); }
   int world_rank_at(int position) const { return world_rank_at_[static_cast<std::size_t>(position)]; }
   // Sentences for people: a tp group that crosses hosts, and so on.
@@ -92,7 +95,7 @@ class DeviceMesh {
   Transport& transport_;
   int position_ = 0;
   std::vector<int> world_rank_at_;
-  std::map<std::pair<std::vector<Axis>, std::string>, Communicator*> by_axes_;
+  std::map<std::tuple<std::vector<Axis>, std::string, int>, Communicator*> by_axes_;
   std::vector<std::unique_ptr<Communicator>> owned_;
   std::vector<std::string> warnings_;
 };

@@ -20,13 +20,20 @@ struct Param {
   // Valid while the unit that owns the parameter is whole.
   Tensor weight;               // compute box, compute dtype
   Tensor gradient;             // compute box, accumulate dtype; backward_weight adds into it
-  Tensor tied_gradient;        // of the second use (the head of a tied embedding); none otherwise
+  bool tied = false;           // used twice on this rank (embedding and head): one gradient buffer per use, added once
+  Tensor tied_gradient;        // of the second use
+  bool tied_across = false;    // the two uses are on the first and the last pp rank: both hold it and sum its gradient
 };
 
 // The axes over which storage cuts dim 0: {shard, cp}, for experts {edp}.
 std::vector<Axis> storage_axes(View view);
-// The axes of the view that neither compute nor storage cut: a reduced gradient is summed over them too.
-std::vector<Axis> replica_axes(const Param& param, const MeshLayout& mesh);
+// The axes of the view that neither compute nor storage cut: a reduced gradient is summed over them too. An axis that is cut
+// in fewer parts than it has ranks (kv heads under a larger tp) counts with the neighbours that share a part.
+struct ReplicaAxes {
+  std::vector<Axis> axes;
+  int parts = 0;   // of the last axis; 0: not cut
+};
+ReplicaAxes replica_axes(const Param& param, const MeshLayout& mesh);
 // Fills storage and both boxes from name, global, view and compute.
 void place(Param& param, const MeshLayout& mesh, int position);
 

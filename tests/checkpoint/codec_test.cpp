@@ -150,6 +150,29 @@ TEST(Codec, LengthsMustAgree) {
   EXPECT_TRUE(contains(attempt(stored, 404), "more stored bytes where 0 are left"));
 }
 
+// A reader's memory does not grow with what a file claims.
+TEST(Codec, BlocksAreBounded) {
+  const std::uint32_t header[] = {static_cast<std::uint32_t>(2 * kBlockBytes),
+                                  static_cast<std::uint32_t>(2 * kBlockBytes)};
+  Bytes stored(sizeof(header) + 2 * kBlockBytes);
+  std::memcpy(stored.data(), header, sizeof(header));
+  Encoded seen;
+  const auto message =
+      message_of([&] { decode(PieceCodec::zstd, DType::u8, stored, 2 * kBlockBytes, seen); });
+  EXPECT_TRUE(contains(message, "a block of 2097152 raw bytes cannot be")) << message;
+}
+
+// B60: frames carry their own checksum beside our hashes, so that any zstd tool notices too.
+TEST(Codec, FramesCarryAChecksum) {
+  Encoded encoded;
+  for (const auto compression : {Compression::fast, Compression::small}) {
+    const auto stored = encode(compression, DType::i32, Bytes(4000), encoded);
+    const std::uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd};
+    ASSERT_EQ(std::memcmp(stored.data() + 8, magic, 4), 0);
+    EXPECT_NE(stored[12] & std::byte{4}, std::byte{0});  // Content_Checksum_flag, RFC 8878 section 3.1.1.1.1
+  }
+}
+
 TEST(Codec, NamesAreKnownOrRefused) {
   EXPECT_EQ(codec_from("planes"), PieceCodec::planes);
   EXPECT_THROW(codec_from("lzma"), Error);

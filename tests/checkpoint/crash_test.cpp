@@ -165,6 +165,19 @@ TEST(Crash, AnExistingStepIsKeptIfEqualAndReplacedIfNot) {
   EXPECT_EQ(fs.list(kRoot).size(), 1u);
 }
 
+// B56: the directory that was to be replaced gets its name back when the new one cannot take it.
+TEST(Crash, AFailedReplacementLeavesTheOldOne) {
+  FaultyFileSystem fs;
+  const auto dir = save_as(fs, kRoot, 1, kShape, "old").dir;
+  fs.fail_when([](const std::string& op,
+                  const Path& path) { return op == "rename" && contains(path.filename().string(), ".tmp-"); },
+               "Disk quota exceeded");
+  EXPECT_THROW(save_as(fs, kRoot, 1, kShape, "new"), Error);
+  fs.restart(Loss::nothing);
+  EXPECT_EQ(wrong_after_load(fs, dir, {}, "old"), 0);
+  EXPECT_EQ(fs.list(kRoot).size(), 1u);
+}
+
 // The parts of a save can be driven apart, as a background writer does; a failing part fails all.
 TEST(Crash, AFailingPartFailsTheCommitEverywhere) {
   FaultyFileSystem fs;

@@ -78,6 +78,17 @@ TEST(Damage, EveryBitOfAPieceCounts) {
   }
 }
 
+// B60: stored bytes that are as they were but decode to something else, as another version of a decoder might
+// do.
+TEST(Damage, TheDecodedBytesAreComparedToo) {
+  FaultyFileSystem fs;
+  save_as(fs, kRoot, 1, {}, "salt");
+  auto manifest = read_manifest(fs, kDir);
+  manifest.tensors.back().pieces.back().encoded.hash_raw ^= 1;
+  fs.set_bytes(kManifest, to_text(manifest));
+  EXPECT_TRUE(contains(load_problem(fs), "the hash of its raw bytes is ")) << load_problem(fs);
+}
+
 // B62: whatever follows the manifest or precedes it is no manifest.
 TEST(Damage, TrailingBytesOfAManifestAreRefused) {
   FaultyFileSystem fs;
@@ -107,6 +118,27 @@ TEST(Damage, TheNewestWholeCheckpointIsLoaded) {
     EXPECT_EQ(wrong_elements(parts, "salt2"), 0);
     EXPECT_EQ(warnings.size(), transport.world().rank() == 0 ? 2u : 0u);
     for (const auto& text : warnings) EXPECT_TRUE(contains(text, "passed over /c/step_0000000")) << text;
+  });
+}
+
+// Going back to an older checkpoint that lacks a tensor would leave it as the broken one filled it.
+TEST(Damage, AnOlderCheckpointMustReplaceEverything) {
+  FaultyFileSystem fs;
+  const auto without = [](std::vector<LocalTensor> parts) {
+    std::erase_if(parts, [](const LocalTensor& part) { return part.name == "model/scale"; });
+    return parts;
+  };
+  run_ranks(1, [&](Transport& transport) {
+    auto parts = parts_at({}, 0);
+    fill(parts, "salt");
+    save(fs, kRoot, state_at(1), without(parts), transport.world());
+    save(fs, kRoot, state_at(2), parts, transport.world());
+    const Path newest = "/c/step_00000002/rank_00000.bin";
+    fs.set_bytes(newest, flipped(fs.bytes(newest), 999));
+    const LoadOptions options{.allow_missing = {"model/scale"}};
+    const auto message = message_of(
+        [&] { load_newest(fs, kRoot, parts, transport.world(), options, [](const std::string&) {}); });
+    EXPECT_TRUE(contains(message, "lacks model/scale and cannot take its place")) << message;
   });
 }
 

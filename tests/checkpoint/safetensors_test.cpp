@@ -79,6 +79,8 @@ TEST(Safetensors, ReadsEveryDtype) {
                        "tensor l holds -5, which does not fit u8"));
   EXPECT_TRUE(contains(message_of([&] { read_all<float>(reader, "i", DType::f32); }),
                        "holds whole numbers, which are not read as f32"));
+  EXPECT_TRUE(contains(message_of([&] { read_all<std::int32_t>(reader, "f", DType::i32); }),
+                       "only f64, f32 and bf16 convert"));
   EXPECT_TRUE(contains(message_of([&] { read_all<float>(reader, "ff", DType::f32); }),
                        "has no tensor ff; the nearest is 'f'"));
 }

@@ -1,4 +1,5 @@
-// Which tiles attention visits: never fewer than the mask needs, no more than it should, and what can run apart is apart.
+// Which tiles attention visits: never fewer than the mask needs, no more than it should, and what can run
+// apart is apart.
 #include "kernels/cpu/attention_tiles.h"
 
 #include "kernels/cases/masks.h"
@@ -15,13 +16,16 @@ class AttentionTilesTest : public CpuFixture {
     k_index_ = indices(mask.k_index);
     return plan_attention(indices(mask.q_index), indices(mask.first_visible), k_index_);
   }
-  Tensor indices(const Numbers& numbers) { return tensor({static_cast<std::int64_t>(numbers.size())}, DType::i32, numbers); }
+  Tensor indices(const Numbers& numbers) {
+    return tensor({static_cast<std::int64_t>(numbers.size())}, DType::i32, numbers);
+  }
 
   static std::vector<Mask> masks() {
     const std::vector<std::int64_t> documents{1, 40, 5, 64, 33, 7, 200}, real{100, 64, 0, 3};
-    return {cases::causal_mask(3, 100),     cases::causal_mask(2, 256),       cases::causal_mask(1, 300, 70),
-            cases::document_mask(documents), cases::padded_mask(100, real),   cases::full_mask(70, 130),
-            cases::ring_mask(2, 256, 2, 1, 0), cases::ring_mask(3, 64, 4, 0, 3), cases::full_mask(5, 0)};
+    return {
+        cases::causal_mask(3, 100),        cases::causal_mask(2, 256),       cases::causal_mask(1, 300, 70),
+        cases::document_mask(documents),   cases::padded_mask(100, real),    cases::full_mask(70, 130),
+        cases::ring_mask(2, 256, 2, 1, 0), cases::ring_mask(3, 64, 4, 0, 3), cases::full_mask(5, 0)};
   }
 
   Tensor k_index_;
@@ -29,7 +33,7 @@ class AttentionTilesTest : public CpuFixture {
 
 // Pairs of (query, key) that the plan visits, and of them those it calls wholly visible.
 struct Visits {
-  std::vector<std::vector<int>> pairs;   // [query][key]: 0 not visited, 1 visited, 2 called visible
+  std::vector<std::vector<int>> pairs;  // [query][key]: 0 not visited, 1 visited, 2 called visible
   std::int64_t count = 0;
 };
 Visits visits_of(const AttentionPlan& plan, const Mask& mask) {
@@ -54,17 +58,20 @@ TEST_F(AttentionTilesTest, EveryVisiblePairIsVisitedOnce) {
     for (std::int64_t i = 0; i < mask.queries(); ++i)
       for (std::int64_t j = 0; j < mask.keys(); ++j) {
         const int visit = visits.pairs[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
-        ASSERT_TRUE(mask.sees(i, j) ? visit == 1 || visit == 2 : visit <= 1) << mask.name << ' ' << i << ' ' << j;
+        ASSERT_TRUE(mask.sees(i, j) ? visit == 1 || visit == 2 : visit <= 1)
+            << mask.name << ' ' << i << ' ' << j;
       }
   }
 }
 
-// A causal batch costs little more than the pairs it shows: rows of a strip share the keys of the last of them.
+// A causal batch costs little more than the pairs it shows: rows of a strip share the keys of the last of
+// them.
 TEST_F(AttentionTilesTest, CausalSequencesCostTheirTriangles) {
   for (const std::int64_t length : {100, 256, 1024}) {
     const auto mask = cases::causal_mask(4, length);
     const auto visits = visits_of(plan(mask), mask);
-    EXPECT_LE(static_cast<double>(visits.count), mask.visible_pairs() + 4.0 * static_cast<double>(length * (kStrip - 1)))
+    EXPECT_LE(static_cast<double>(visits.count),
+              mask.visible_pairs() + 4.0 * static_cast<double>(length * (kStrip - 1)))
         << length;
   }
 }

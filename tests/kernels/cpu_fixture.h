@@ -13,7 +13,9 @@ class CpuFixture : public testing::Test {
  protected:
   using Numbers = std::vector<double>;
 
-  Tensor tensor(const Shape& shape, DType dtype) { return empty(*memory_, shape, dtype, Tag::workspace, stream_); }
+  Tensor tensor(const Shape& shape, DType dtype) {
+    return empty(*memory_, shape, dtype, Tag::workspace, stream_);
+  }
   Tensor tensor(const Shape& shape, DType dtype, const Numbers& numbers) {
     const auto t = tensor(shape, dtype);
     FF_CHECK_EQ(t.count(), static_cast<std::int64_t>(numbers.size()));
@@ -44,20 +46,34 @@ class CpuFixture : public testing::Test {
   }
   static double get(const Tensor& t, std::int64_t i) {
     switch (t.dtype()) {
-      case DType::f64: return t.data<double>()[i];
-      case DType::f32: return static_cast<double>(t.data<float>()[i]);
-      case DType::bf16: return static_cast<double>(t.data<bf16>()[i]);
-      case DType::i32: return t.data<std::int32_t>()[i];
-      default: return t.data<std::uint8_t>()[i];
+      case DType::f64:
+        return t.data<double>()[i];
+      case DType::f32:
+        return static_cast<double>(t.data<float>()[i]);
+      case DType::bf16:
+        return static_cast<double>(t.data<bf16>()[i]);
+      case DType::i32:
+        return t.data<std::int32_t>()[i];
+      default:
+        return t.data<std::uint8_t>()[i];
     }
   }
   static void put(const Tensor& t, std::int64_t i, double x) {
     switch (t.dtype()) {
-      case DType::f64: t.data<double>()[i] = x; break;
-      case DType::f32: t.data<float>()[i] = static_cast<float>(x); break;
-      case DType::bf16: t.data<bf16>()[i] = bf16(static_cast<float>(x)); break;
-      case DType::i32: t.data<std::int32_t>()[i] = static_cast<std::int32_t>(x); break;
-      default: t.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(x);
+      case DType::f64:
+        t.data<double>()[i] = x;
+        break;
+      case DType::f32:
+        t.data<float>()[i] = static_cast<float>(x);
+        break;
+      case DType::bf16:
+        t.data<bf16>()[i] = bf16(static_cast<float>(x));
+        break;
+      case DType::i32:
+        t.data<std::int32_t>()[i] = static_cast<std::int32_t>(x);
+        break;
+      default:
+        t.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(x);
     }
   }
 

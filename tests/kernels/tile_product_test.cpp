@@ -43,7 +43,8 @@ double error_of(std::int64_t m, std::int64_t n, std::int64_t k, bool transposed,
       sum += term;
       size += std::abs(term);
     }
-    worst = std::max(worst, std::abs(c[at] - sum) / (std::numeric_limits<A>::epsilon() * std::max(size, 1e-300)));
+    worst =
+        std::max(worst, std::abs(c[at] - sum) / (std::numeric_limits<A>::epsilon() * std::max(size, 1e-300)));
   }
   return worst;
 }
@@ -54,7 +55,8 @@ void check_all_shapes() {
     for (const std::int64_t k : {0, 1, 7})
       for (const bool transposed : {false, true})
         for (const bool add : {false, true})
-          EXPECT_LE(error_of<A>(m, 2 * kPanel, k, transposed, add), static_cast<double>(k + 1)) << m << ' ' << k;
+          EXPECT_LE(error_of<A>(m, 2 * kPanel, k, transposed, add), static_cast<double>(k + 1))
+              << m << ' ' << k;
 }
 
 TEST(TileProduct, F32) { check_all_shapes<float>(); }

@@ -22,24 +22,34 @@ class TokensTest : public CpuFixture {
     std::vector<Tensor> columns;
     for (std::int64_t p = 0; p < parts; ++p) {
       columns.push_back(columns_of(logits, p * width, width));
-      run(VocabStats{.logits = columns.back(), .target = target, .stats = stats.rows(p, p + 1).view({rows, 3}),
-                     .first_column = p * width, .columns = width});
+      run(VocabStats{.logits = columns.back(),
+                     .target = target,
+                     .stats = stats.rows(p, p + 1).view({rows, 3}),
+                     .first_column = p * width,
+                     .columns = width});
     }
     Losses result{0, tensor(logits.shape(), logits.dtype())};
     for (std::int64_t p = 0; p < parts; ++p) {
       const auto loss = filled({1}, DType::f64, 0);
-      run(CrossEntropy{.logits = columns[static_cast<std::size_t>(p)], .target = target, .stats = stats, .loss = loss,
-                       .first_column = p * width, .columns = width, .scale = scale});
+      run(CrossEntropy{.logits = columns[static_cast<std::size_t>(p)],
+                       .target = target,
+                       .stats = stats,
+                       .loss = loss,
+                       .first_column = p * width,
+                       .columns = width,
+                       .scale = scale});
       EXPECT_EQ(get(loss, 0), p == 0 ? get(loss, 0) : result.sum) << "ranks disagree";
       result.sum = get(loss, 0);
       for (std::int64_t i = 0; i < rows * width; ++i)
-        put(result.gradient, i / width * logits.dim(1) + p * width + i % width, get(columns[static_cast<std::size_t>(p)], i));
+        put(result.gradient, i / width * logits.dim(1) + p * width + i % width,
+            get(columns[static_cast<std::size_t>(p)], i));
     }
     return result;
   }
   Tensor columns_of(const Tensor& t, std::int64_t first, std::int64_t count) {
     Numbers part;
-    for (std::int64_t i = 0; i < t.dim(0) * count; ++i) part.push_back(get(t, i / count * t.dim(1) + first + i % count));
+    for (std::int64_t i = 0; i < t.dim(0) * count; ++i)
+      part.push_back(get(t, i / count * t.dim(1) + first + i % count));
     return tensor({t.dim(0), count}, t.dtype(), part);
   }
 };
@@ -52,7 +62,8 @@ TEST_F(TokensTest, TwoPartsOfTheVocabularyGiveTheWholeLoss) {
       const auto result = cross_entropy(tensor({1, 4}, dtype, {0, 1, 2, 3}), {3}, parts);
       // Half of the last digit given, and one unit in the last place of a sum in f32.
       EXPECT_NEAR(result.sum, 0.4401897, 5e-8 + (dtype == DType::f32 ? 0x1p-23 : 0.0)) << parts;
-      for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(get(result.gradient, i), expected[static_cast<std::size_t>(i)], 5e-5);
+      for (std::int64_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(get(result.gradient, i), expected[static_cast<std::size_t>(i)], 5e-5);
     }
 }
 
@@ -93,7 +104,12 @@ TEST_F(TokensTest, SoftMaxOfBf16LogitsIsF32) {
     const auto target = tensor({kRows}, DType::i32, targets), loss = filled({1}, DType::f64, 0);
     const auto stats = tensor({1, kRows, 3}, accum_dtype(dtype)), typed = converted(logits, dtype);
     run(VocabStats{.logits = typed, .target = target, .stats = stats.view({kRows, 3}), .columns = kColumns});
-    run(CrossEntropy{.logits = typed, .target = target, .stats = stats, .loss = loss, .columns = kColumns, .gradient = false});
+    run(CrossEntropy{.logits = typed,
+                     .target = target,
+                     .stats = stats,
+                     .loss = loss,
+                     .columns = kColumns,
+                     .gradient = false});
     return get(loss, 0);
   };
   const double low = loss_of(DType::bf16), single = loss_of(DType::f32), exact = loss_of(DType::f64);
@@ -104,7 +120,8 @@ TEST_F(TokensTest, SoftMaxOfBf16LogitsIsF32) {
 // B75: tokens outside the rows held here, and outside every vocabulary, read nothing and write nothing.
 TEST_F(TokensTest, TokensOfOtherPartsGiveZeroRows) {
   const auto ids = tensor({6}, DType::i32, {9, 10, 14, 15, -1, 2147483647});
-  const auto table = filled({5, 3}, DType::f32, 2), y = tensor({6, 3}, DType::f32), d_table = filled({5, 3}, DType::f32, 0);
+  const auto table = filled({5, 3}, DType::f32, 2), y = tensor({6, 3}, DType::f32),
+             d_table = filled({5, 3}, DType::f32, 0);
   run(EmbeddingForward{.ids = ids, .table = table, .y = y, .first_row = 10});
   EXPECT_EQ(numbers(y), (Numbers{0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   run(EmbeddingBackward{.ids = ids, .dy = y, .d_table = d_table, .first_row = 10});
@@ -137,11 +154,17 @@ TEST_F(TokensTest, OffsetsBeyondTwoToThe32) {
   EXPECT_EQ(get(d_table, kLast * kWidth + 5), 3);
   EXPECT_EQ(get(d_table, 5), 0);
 
-  const auto target = filled({kRows}, DType::i32, 1), stats = tensor({1, kRows, 3}, DType::f32), loss = filled({1}, DType::f64, 0);
+  const auto target = filled({kRows}, DType::i32, 1), stats = tensor({1, kRows, 3}, DType::f32),
+             loss = filled({1}, DType::f64, 0);
   put(table, kLast * kWidth + 1, 2);
   run(VocabStats{.logits = table, .target = target, .stats = stats.view({kRows, 3}), .columns = 2});
   const auto row_loss = tensor({kRows}, DType::f32);
-  run(CrossEntropy{.logits = table, .target = target, .stats = stats, .loss = loss, .row_loss = row_loss, .columns = 2,
+  run(CrossEntropy{.logits = table,
+                   .target = target,
+                   .stats = stats,
+                   .loss = loss,
+                   .row_loss = row_loss,
+                   .columns = 2,
                    .gradient = false});
   EXPECT_NEAR(get(row_loss, 0), std::log(2.0), 1e-6);
   EXPECT_NEAR(get(row_loss, kLast), std::log(1 + std::exp(-2.0)), 1e-6);

@@ -87,15 +87,15 @@ TEST(Rules, PipelineStages) {
   expect_words(refusal([](auto& c) { c.parallel.pp = 4; }, 4),
                {"4 x 1 = 4", "layers = 2", "the most stages is 2"});
   expect_words(refusal([](auto& c) { c.parallel.chunks = 2; }, 1), {"1f1b", "chunks = 1", "interleaved"});
-  expect_words(refusal([](auto& c) { c.parallel.schedule = ScheduleName::interleaved; }, 1),
+  expect_words(refusal([](auto& c) { c.parallel.schedule = ScheduleKind::interleaved; }, 1),
                {"interleaved", "at least 2"});
-  expect_words(refusal([](auto& c) { c.parallel.schedule = ScheduleName::zb_v; }, 1), {"zb-v", "chunks = 2"});
+  expect_words(refusal([](auto& c) { c.parallel.schedule = ScheduleKind::zb_v; }, 1), {"zb-v", "chunks = 2"});
   expect_words(refusal([](auto& c) { c.parallel.stage_layers = {1, 1}; }, 1), {"2 entries", "= 1 virtual"});
   expect_words(refusal([](auto& c) { c.parallel.stage_layers = {1}; }, 1),
                {"sum to model.layers = 2", "sums to 1"});
   expect_words(refusal(
                    [](auto& c) {
-                     c.parallel.schedule = ScheduleName::zb_h1;
+                     c.parallel.schedule = ScheduleKind::zb_h1;
                      c.train.recompute = RecomputePolicy::full;
                    },
                    1),

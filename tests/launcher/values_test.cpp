@@ -90,9 +90,9 @@ TEST(Values, Lists) {
 }
 
 TEST(Values, Choices) {
-  accepts(choice<ScheduleName>(), "zb-v", ScheduleName::zb_v);
+  accepts(choice<ScheduleKind>(), "zb-v", ScheduleKind::zb_v);
   accepts(choice<Reshard>(), "auto", Reshard::automatic);
-  refuses(choice<ScheduleName>(), {"ZB-V", "", "zb"});
+  refuses(choice<ScheduleKind>(), {"ZB-V", "", "zb"});
   for (const auto& name : choice<LrDecay>().allowed)
     EXPECT_TRUE(choice<LrDecay>().parse(name).has_value()) << name;
   accepts(float_dtype(), "bf16", DType::bf16);

@@ -78,7 +78,9 @@ Tensor uploaded(const Run& run, const std::vector<double>& values, Shape shape) 
 TEST(Linear, RowBiasEntersOnceOnEveryDegree) {
   for (const int tp : {1, 2}) {
     test::on_ranks({.tp = tp}, DType::f64, [&](const auto& run) {
-      Param weight{.name = "w", .global = {3, 2}}, bias{.name = "b", .global = {3}};
+      Param weight, bias;
+      weight.global = {3, 2};
+      bias.global = {3};
       weight.compute = PartitionSpec{}.with(1, {.axes = {Axis::tp}});
       place(weight, run.mesh.layout(), run.mesh.position());
       place(bias, run.mesh.layout(), run.mesh.position());

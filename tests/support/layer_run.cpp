@@ -17,6 +17,7 @@ namespace {
 
 constexpr double kStep = 1e-5;        // of the central differences: rounding 1e-11, the third derivative's part 1e-10
 constexpr double kTolerance = 1e-6;
+constexpr double kNoise = 1e-4;       // x kTolerance x the objective: five times what rounding makes of a gradient of zero
 constexpr std::int64_t kMostElements = 60;
 
 struct Rows {
@@ -62,7 +63,7 @@ void on_ranks(const MeshShape& mesh, DType dtype, const std::function<void(const
   run_ranks(mesh.world(), [&](Transport& transport) {
     std::vector<HostSlot> slots;
     for (int r = 0; r < mesh.world(); ++r) slots.push_back({"host", r});
-    const DeviceMesh device_mesh(mesh, transport, slots, training_groups());
+    const DeviceMesh device_mesh(mesh, transport, slots, training_groups(0));
     const auto memory = make_cpu_memory({.poison = true});
     const auto backend = make_cpu_backend({.threads = 1});
     CpuStream stream;
@@ -119,19 +120,38 @@ std::vector<Param*> TestParams::add(const std::vector<Named>& group) {
     added.push_back(&p);
   }
   auto& unit = units_.emplace_back(run_, group.front().name, FsdpUnit::Groups{added}, ZeroPolicy{});
-  for (auto& sharded : unit.params()) {
-    const auto& named = group[static_cast<std::size_t>(sharded.param->index - added.front()->index)];
-    std::vector<double> values(static_cast<std::size_t>(sharded.param->storage_box.count()));
-    FF_CHECK_EQ(sharded.param->storage_box.count(), named.shape.count(), "parameters of a test are whole");
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = named.mean + named.spread * philox_normal(3, hash_name(named.name), i);
-    write(sharded.shard, values, run_.stream);
-  }
+  for (auto& sharded : unit.params())
+    write_values(sharded, group[static_cast<std::size_t>(sharded.param->index - added.front()->index)]);
   unit.shards_changed();
   unit.unshard(run_);
   unit.ready(run_);
   fill_gradients(0);
   return added;
+}
+
+// Element i of a parameter has the same value on every mesh.
+void TestParams::write_values(ShardedParam& sharded, const Named& named) {
+  const auto& box = sharded.param->storage_box;
+  FF_CHECK_EQ(box.shape().row_count(), named.shape.row_count(), "parameters of a test are cut by rows only");
+  const auto first = static_cast<std::size_t>(box.begin[0] * named.shape.row_count());
+  std::vector<double> values(static_cast<std::size_t>(box.count()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = named.mean + named.spread * philox_normal(3, hash_name(named.name), first + i);
+  write(sharded.master, values, run_.stream);
+  write(sharded.shard, values, run_.stream);
+  for (const auto& moment : {sharded.m, sharded.v}) run_(Fill{.x = moment, .value = 0});
+}
+
+void TestParams::reduce_gradients() {
+  for (auto& unit : units_) unit.reduce_grads(run_);
+  for (auto& unit : units_) unit.finish_grads(run_);
+}
+
+std::vector<ShardedParam*> TestParams::sharded() {
+  std::vector<ShardedParam*> out;
+  for (auto& unit : units_)
+    for (auto& p : unit.params()) out.push_back(&p);
+  return out;
 }
 
 Param* TestParams::add(const std::string& name, Shape shape, double mean, double spread) {
@@ -149,7 +169,7 @@ void expect_gradient(const std::string& what, const Tensor& value, const Tensor&
                      const std::function<double()>& objective, const Run& run) {
   const auto analytic = numbers(gradient, run);
   ASSERT_EQ(analytic.size(), static_cast<std::size_t>(value.count())) << what;
-  double largest = 1e-3;
+  double largest = std::max(1e-3, kNoise * std::abs(objective()));
   for (const double g : analytic) largest = std::max(largest, std::abs(g));
   const auto stride = ceil_div(value.count(), kMostElements);
   for (std::int64_t i = 0; i < value.count(); i += stride) {

@@ -50,16 +50,21 @@ class TestParams {
   Param* add(const std::string& name, Shape shape, double mean = 0, double spread = 1);
   // Every gradient starts at `value`: layers add to what is there.
   void fill_gradients(double value);
+  // Sums the gradients over the mesh, as at the end of a step.
+  void reduce_gradients();
+  std::vector<ShardedParam*> sharded();
   std::deque<Param>& all() { return params_; }
 
  private:
+  void write_values(ShardedParam& sharded, const Named& named);
   const Run& run_;
   std::deque<Param> params_;
   std::deque<FsdpUnit> units_;
 };
 
 // Fails unless `gradient` is that of `objective` in the elements of `value` (f64; moved in place and put back): central
-// differences, 1e-6 of the tensor's largest element (of 1e-3 where all are smaller). At most 60 elements, evenly spread.
+// differences, 1e-6 of the tensor's largest element (of 1e-3 or 1e-4 of the objective where all are smaller). At most 60
+// elements, evenly spread.
 void expect_gradient(const std::string& what, const Tensor& value, const Tensor& gradient,
                      const std::function<double()>& objective, const Run& run);
 
