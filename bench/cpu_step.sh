@@ -26,7 +26,7 @@ for round in $(seq "$rounds"); do
   while read -r variant; do
     times "$variant" < "$work/torch" | sed "s/^/$variant /" >> "$work/times"
   done < <(awk '{print $3}' "$work/torch")
-  tail -n 5 "$work/times" >&2
+  echo "turn $round of $rounds" >&2
 done
 $prefix "$fivefold" bench step --config bench/cpu_step.conf --steps "$steps" --warmup 2 --profile > "$work/profile"
 

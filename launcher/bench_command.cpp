@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: fivefold bench ops [OP] [--dtype NAME] [--seconds S] [--threads N]\n"
-    "       fivefold bench step --config FILE [--section.key=value ...] [--steps K] [--warmup W] [--profile] [--ranks N]\n";
+    "       fivefold bench step --config FILE [--section.key=value ...] [--steps K] [--warmup W] [--profile] "
+    "[--ranks N]\n";
 
 const std::vector<ArgumentSpec>& ops_options() {
   static const std::vector<ArgumentSpec> specs{
@@ -39,10 +40,12 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 int run_ops(std::span<const std::string> args) {
   const Arguments arguments(args, ops_options());
   if (arguments.has("--help")) {
-    print(str(kUsage, "\nEvery op at the sizes of real models, or those whose name contains OP.\n\n", help_text(ops_options())));
+    print(str(kUsage, "\nEvery op at the sizes of real models, or those whose name contains OP.\n\n",
+              help_text(ops_options())));
     return 0;
   }
-  if (arguments.words().size() > 1) throw UserError(str("bench ops takes one part of an op's name, not also '", arguments.words()[1], "'"));
+  if (arguments.words().size() > 1)
+    throw UserError(str("bench ops takes one part of an op's name, not also '", arguments.words()[1], "'"));
   BenchOpsOptions options{.seconds = arguments.number("--seconds", 0.1)};
   if (!arguments.words().empty()) options.only = arguments.words().front();
   if (arguments.has("--dtype")) options.dtype = arguments.choice("--dtype", {"f32", "bf16", "f64"});
@@ -55,9 +58,10 @@ int run_ops(std::span<const std::string> args) {
 }
 
 std::string described(const Config& config, int world) {
-  return str(parameter_count(config.model), " parameters, ", world, " ranks (", to_string(mesh_shape(config.parallel, world)), "), ",
-             config.train.threads, " threads each, ", name_of(config.train.precision), "; a step is ", config.train.global_batch,
-             " sequences of ", sequence_length(config), " tokens, ", config.train.micro_batch, " at a time\n");
+  return str(parameter_count(config.model), " parameters, ", world, " ranks (",
+             to_string(mesh_shape(config.parallel, world)), "), ", config.train.threads, " threads each, ",
+             name_of(config.train.precision), "; a step is ", config.train.global_batch, " sequences of ",
+             sequence_length(config), " tokens, ", config.train.micro_batch, " at a time\n");
 }
 
 int run_step(std::span<const std::string> args) {
@@ -73,7 +77,8 @@ int run_step(std::span<const std::string> args) {
   const int size = world_size(world, read_launch_environment());
   check(config, size);
   check_supported(config);
-  const BenchStepOptions options{.steps = line.own.integer("--steps", 1, 20), .warmup = line.own.integer("--warmup", 0, 3),
+  const BenchStepOptions options{.steps = line.own.integer("--steps", 1, 20),
+                                 .warmup = line.own.integer("--warmup", 0, 3),
                                  .profile = line.own.has("--profile")};
   return run_world(world, [&](RankContext& context) {
     const auto report = bench_step(config, context, options);
@@ -93,7 +98,8 @@ int bench_command(std::span<const std::string> args) {
   if (args[0] == "ops") return run_ops(args.subspan(1));
   if (args[0] == "step") return run_step(args.subspan(1));
   const std::vector<std::string> known{"ops", "step"};
-  throw UserError(str("unknown benchmark '", args[0], "'; the nearest is '", nearest_name(args[0], known), "'"));
+  throw UserError(
+      str("unknown benchmark '", args[0], "'; the nearest is '", nearest_name(args[0], known), "'"));
 }
 
 }  // namespace fivefold

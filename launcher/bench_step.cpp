@@ -21,11 +21,13 @@ std::int32_t random_token(std::int64_t sample, std::int64_t place, std::int64_t 
   return static_cast<std::int32_t>(block[0] % static_cast<std::uint64_t>(vocab));
 }
 
-std::vector<MicroBatch> random_batches(const Config& config, const BatchPlan& plan, std::int64_t first_sample) {
+std::vector<MicroBatch> random_batches(const Config& config, const BatchPlan& plan,
+                                       std::int64_t first_sample) {
   std::vector<MicroBatch> out;
   const auto count = micro_batches_per_step(plan.global_batch, plan.data_ranks, plan.micro_batch);
   for (std::int64_t m = 0; m < count; ++m) {
-    const auto s = samples_of(first_sample, plan.global_batch, plan.data_rank, plan.data_ranks, plan.micro_batch, m);
+    const auto s =
+        samples_of(first_sample, plan.global_batch, plan.data_rank, plan.data_ranks, plan.micro_batch, m);
     out.push_back(fitted(
         random_batch(s.first, plan.micro_batch, s.count, sequence_length(config), config.model.vocab), plan));
   }
@@ -43,9 +45,12 @@ EngineOptions options_for(const Config& config, int world, OpProfile* profile) {
 
 }  // namespace
 
-MicroBatch random_batch(std::int64_t first_sample, std::int64_t count, std::int64_t real, std::int64_t sequence,
-                        std::int64_t vocab) {
-  MicroBatch b{.sequences = count, .sequence = sequence, .index_end = count * sequence, .valid_targets = real * sequence};
+MicroBatch random_batch(std::int64_t first_sample, std::int64_t count, std::int64_t real,
+                        std::int64_t sequence, std::int64_t vocab) {
+  MicroBatch b{.sequences = count,
+               .sequence = sequence,
+               .index_end = count * sequence,
+               .valid_targets = real * sequence};
   for (std::int64_t row = 0; row < count * sequence; ++row) {
     const auto sample = row / sequence, place = row % sequence;
     if (sample >= real) {
@@ -64,11 +69,11 @@ MicroBatch random_batch(std::int64_t first_sample, std::int64_t count, std::int6
 
 BenchStepReport bench_step(const Config& config, RankContext& context, const BenchStepOptions& options) {
   BenchStepReport report;
-  Engine engine(options_for(config, context.world_size(), options.profile ? &report.profile : nullptr), context.transport,
-                context.slots);
+  Engine engine(options_for(config, context.world_size(), options.profile ? &report.profile : nullptr),
+                context.transport, context.slots);
   engine.initialize({.seed = config.run.seed});
-  const auto plan = plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch, config.model.window,
-                                 config.parallel.cp_strategy);
+  const auto plan = plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch,
+                                 config.model.window, config.parallel.cp_strategy);
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
     if (step == options.warmup) report.profile.clear();
     const auto batches = random_batches(config, plan, step * config.train.global_batch);
@@ -82,7 +87,8 @@ BenchStepReport bench_step(const Config& config, RankContext& context, const Ben
   }
   std::sort(report.seconds.begin(), report.seconds.end());
   report.tokens = config.train.global_batch * sequence_length(config);
-  report.model_flops = model_flops_per_token(config.model, sequence_length(config)) * static_cast<double>(report.tokens);
+  report.model_flops =
+      model_flops_per_token(config.model, sequence_length(config)) * static_cast<double>(report.tokens);
   report.memory = engine.memory().report();
   return report;
 }

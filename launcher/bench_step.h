@@ -12,26 +12,27 @@ namespace fivefold {
 
 struct BenchStepOptions {
   std::int64_t steps = 20, warmup = 3;
-  bool profile = false;   // time every op too
+  bool profile = false;  // time every op too
 };
 
 struct BenchStepReport {
-  std::vector<double> seconds;   // of each timed step, ascending
-  std::int64_t tokens = 0;       // of one step, all ranks
-  double model_flops = 0;        // of one step, all ranks
-  double loss = 0;               // of the last step
-  MemoryReport memory;           // of this rank
-  OpProfile profile;             // of this rank, over all timed steps
+  std::vector<double> seconds;  // of each timed step, ascending
+  std::int64_t tokens = 0;      // of one step, all ranks
+  double model_flops = 0;       // of one step, all ranks
+  double loss = 0;              // of the last step
+  MemoryReport memory;          // of this rank
+  OpProfile profile;            // of this rank, over all timed steps
 
   double median() const { return seconds[seconds.size() / 2]; }
 };
 
-// Micro-batch of random tokens below `vocab` that every layout sees alike: sample i's token t is f(i, t). The first `real` of
-// `count` sequences have targets, the others are padding.
-MicroBatch random_batch(std::int64_t first_sample, std::int64_t count, std::int64_t real, std::int64_t sequence,
-                        std::int64_t vocab);
+// Micro-batch of random tokens below `vocab` that every layout sees alike: sample i's token t is f(i, t). The
+// first `real` of `count` sequences have targets, the others are padding.
+MicroBatch random_batch(std::int64_t first_sample, std::int64_t count, std::int64_t real,
+                        std::int64_t sequence, std::int64_t vocab);
 
-// Forward, backward, reduction and update, as the trainer takes them; the rate is optimizer.lr throughout. Collective.
+// Forward, backward, reduction and update, as the trainer takes them; the rate is optimizer.lr throughout.
+// Collective.
 BenchStepReport bench_step(const Config& config, RankContext& context, const BenchStepOptions& options);
 
 // What the command prints.

@@ -11,7 +11,7 @@ namespace fivefold {
 
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 512;   // of a prompt: bounds the activations' memory
+constexpr std::int64_t kRowsAtOnce = 512;  // of a prompt: bounds the activations' memory
 
 std::vector<std::int32_t> ascending(std::int64_t begin, std::int64_t end) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(end - begin));
@@ -20,7 +20,8 @@ std::vector<std::int32_t> ascending(std::int64_t begin, std::int64_t end) {
 }
 
 // Rows [begin, end) of one sequence, seen with every row before them.
-TokenRows rows_behind(const Run& run, std::int64_t begin, std::span<const std::int32_t> tokens, std::int64_t window) {
+TokenRows rows_behind(const Run& run, std::int64_t begin, std::span<const std::int32_t> tokens,
+                      std::int64_t window) {
   const auto put = [&](std::span<const std::int32_t> values) {
     return upload(run.memory, values, {static_cast<std::int64_t>(values.size())}, Tag::data, run.stream);
   };
@@ -33,8 +34,13 @@ TokenRows rows_behind(const Run& run, std::int64_t begin, std::span<const std::i
     first[static_cast<std::size_t>(i - begin)] = static_cast<std::int32_t>(i + 1 - visible);
     pairs += static_cast<double>(visible);
   }
-  return {.tokens = put(tokens), .targets = {}, .position = place, .q_index = place, .first_visible = put(first),
-          .k_index = put(ascending(0, end)), .visible_pairs = pairs};
+  return {.tokens = put(tokens),
+          .targets = {},
+          .position = place,
+          .q_index = place,
+          .first_visible = put(first),
+          .k_index = put(ascending(0, end)),
+          .visible_pairs = pairs};
 }
 
 bool begins_with(std::span<const std::int32_t> all, std::span<const std::int32_t> start) {
@@ -73,7 +79,8 @@ std::vector<double> TokenDecoder::next_logits(std::span<const std::int32_t> toke
   return logits;
 }
 
-std::vector<std::int32_t> generate(TokenDecoder& decoder, std::vector<std::int32_t> tokens, const GenerateOptions& options,
+std::vector<std::int32_t> generate(TokenDecoder& decoder, std::vector<std::int32_t> tokens,
+                                   const GenerateOptions& options,
                                    const std::function<void(std::int32_t)>& emit) {
   for (std::int64_t n = 0; n < options.max_tokens; ++n) {
     const double u = philox_uniform(options.seed, hash_name("generate"), tokens.size());

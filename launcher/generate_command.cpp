@@ -25,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kUsage =
     "usage: fivefold generate --checkpoint PATH (--prompt TEXT | --tokens 1,2,3) [options]\n"
-    "Prints the prompt and what the model appends to it, until the document ends or --max-tokens are there.\n\n";
+    "Prints the prompt and what the model appends to it, until the document ends or --max-tokens are "
+    "there.\n\n";
 
 const std::vector<ArgumentSpec>& specs() {
   static const std::vector<ArgumentSpec> table{
@@ -44,13 +45,17 @@ const std::vector<ArgumentSpec>& specs() {
 }
 
 SamplingOptions sampling_options(const Arguments& a) {
-  SamplingOptions out{.greedy = a.has("--greedy"), .temperature = a.number("--temperature", 1),
-                      .top_k = a.integer("--top-k", 1, 0), .top_p = a.number("--top-p", 1)};
+  SamplingOptions out{.greedy = a.has("--greedy"),
+                      .temperature = a.number("--temperature", 1),
+                      .top_k = a.integer("--top-k", 1, 0),
+                      .top_p = a.number("--top-p", 1)};
   for (const char* other : {"--temperature", "--top-k", "--top-p"})
-    if (out.greedy && a.has(other)) throw UserError(str("--greedy always takes the likeliest token: leave out ", other));
+    if (out.greedy && a.has(other))
+      throw UserError(str("--greedy always takes the likeliest token: leave out ", other));
   if (!(out.temperature > 0))
     throw UserError(str("--temperature is above 0, not ", out.temperature, "; the limit at 0 is --greedy"));
-  if (!(out.top_p > 0 && out.top_p <= 1)) throw UserError(str("--top-p is above 0 and at most 1, not ", out.top_p));
+  if (!(out.top_p > 0 && out.top_p <= 1))
+    throw UserError(str("--top-p is above 0 and at most 1, not ", out.top_p));
   return out;
 }
 
@@ -63,10 +68,13 @@ struct Source {
 
 Source open_source(FileSystem& fs, const std::string& path) {
   if (path.empty()) throw UserError("generate needs a model: --checkpoint PATH");
-  Source out{.dir = resolve_checkpoint(fs, path, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }),
-             .state = {}, .config = {}};
+  Source out{.dir = resolve_checkpoint(
+                 fs, path, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }),
+             .state = {},
+             .config = {}};
   out.state = read_manifest(fs, out.dir).state;
-  out.config = resolve(parse_config_text(out.state.config, str("the configuration in ", out.dir.string()))).config;
+  out.config =
+      resolve(parse_config_text(out.state.config, str("the configuration in ", out.dir.string()))).config;
   check(out.config.model);
   Config shape;
   shape.model = out.config.model;
@@ -74,7 +82,8 @@ Source open_source(FileSystem& fs, const std::string& path) {
   return out;
 }
 
-// The one named on the command line, in the configuration, or by the checkpoint's hash; null if none is known.
+// The one named on the command line, in the configuration, or by the checkpoint's hash; null if none is
+// known.
 std::unique_ptr<Tokenizer> tokenizer_of(const Source& source, const std::string& given) {
   const auto& name = given.empty() ? source.config.data.tokenizer : given;
   if (name.empty() && source.state.tokenizer_hash.empty()) return nullptr;
@@ -82,7 +91,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Source& source, const std::string&
   const auto& hash = source.state.tokenizer_hash;
   if (hash.empty() || hash == tokenizer->hash()) return tokenizer;
   if (!given.empty())
-    throw UserError(str("tokenizer ", given, " has hash ", tokenizer->hash(), ", but the model was trained with one of hash ", hash));
+    throw UserError(str("tokenizer ", given, " has hash ", tokenizer->hash(),
+                        ", but the model was trained with one of hash ", hash));
   return nullptr;
 }
 
@@ -92,7 +102,8 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
   while (p < end) {
     std::int32_t id = 0;
     const auto [next, error] = std::from_chars(p, end, id);
-    if (error != std::errc() || (next != end && *next != ',')) throw UserError(str("--tokens is a list like 1,2,3, not '", text, "'"));
+    if (error != std::errc() || (next != end && *next != ','))
+      throw UserError(str("--tokens is a list like 1,2,3, not '", text, "'"));
     out.push_back(id);
     p = next == end ? end : next + 1;
   }
@@ -103,14 +114,16 @@ std::vector<std::int32_t> prompt_of(const Arguments& a, const Source& source, co
   if (a.has("--prompt") == a.has("--tokens"))
     throw UserError("generate goes on from one of --prompt TEXT and --tokens 1,2,3");
   if (a.has("--prompt") && !tokenizer)
-    throw UserError(str(source.dir.string(), " names no tokenizer that this program has, so --prompt has no ids: give them with "
+    throw UserError(str(source.dir.string(),
+                        " names no tokenizer that this program has, so --prompt has no ids: give them with "
                         "--tokens 1,2,3, or name one with --tokenizer byte"));
   auto ids = a.has("--prompt") ? tokenizer->encode(a.text("--prompt")) : parse_ids(a.text("--tokens"));
   if (ids.empty()) throw UserError("generate goes on from at least one token: the prompt is empty");
   const auto vocab = source.config.model.vocab;
   for (const auto id : ids)
     if (id < 0 || id >= vocab)
-      throw UserError(str("token ", id, " is outside the model's vocabulary of ", vocab, ": ids are 0 to ", vocab - 1));
+      throw UserError(
+          str("token ", id, " is outside the model's vocabulary of ", vocab, ": ids are 0 to ", vocab - 1));
   return ids;
 }
 
@@ -127,7 +140,7 @@ void load_model(FileSystem& fs, const Source& source, Engine& engine) {
 // Standard output, token by token.
 class Printer {
  public:
-  explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}   // null: ids
+  explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}  // null: ids
   void operator()(std::int32_t id) {
     const auto text = tokenizer_ ? tokenizer_->decode(std::span(&id, 1)) : str(first_ ? "" : ",", id);
     first_ = false;
@@ -142,8 +155,10 @@ class Printer {
 
 int run_generate(const Arguments& a) {
   PosixFileSystem fs;
-  GenerateOptions options{.max_tokens = a.integer("--max-tokens", 0, 256), .sampling = sampling_options(a),
-                          .seed = static_cast<std::uint64_t>(a.integer("--seed", 0, 1)), .stop = {}};
+  GenerateOptions options{.max_tokens = a.integer("--max-tokens", 0, 256),
+                          .sampling = sampling_options(a),
+                          .seed = static_cast<std::uint64_t>(a.integer("--seed", 0, 1)),
+                          .stop = {}};
   const auto source = open_source(fs, a.text("--checkpoint"));
   const auto tokenizer = tokenizer_of(source, a.text("--tokenizer"));
   const auto prompt = prompt_of(a, source, tokenizer.get());
@@ -160,7 +175,8 @@ int run_generate(const Arguments& a) {
     const std::chrono::duration<double> took = Clock::now() - start;
     std::fputs("\n", stdout);
     const auto count = tokens.size() - prompt.size();
-    std::fprintf(stderr, "%zu tokens in %.2f s, %.1f tokens/s\n", count, took.count(), static_cast<double>(count) / took.count());
+    std::fprintf(stderr, "%zu tokens in %.2f s, %.1f tokens/s\n", count, took.count(),
+                 static_cast<double>(count) / took.count());
     return 0;
   });
 }
@@ -173,7 +189,8 @@ int generate_command(std::span<const std::string> args) {
     std::fputs((kUsage + help_text(specs())).c_str(), stdout);
     return 0;
   }
-  if (!arguments.words().empty()) throw UserError(str("unexpected argument '", arguments.words()[0], "': generate takes options only"));
+  if (!arguments.words().empty())
+    throw UserError(str("unexpected argument '", arguments.words()[0], "': generate takes options only"));
   return run_generate(arguments);
 }
 

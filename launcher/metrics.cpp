@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "checkpoint/file_system.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -19,6 +20,23 @@ double seconds_since_epoch() {
   return std::chrono::duration<double>(now).count();
 }
 
+// A line that a crash cut short is dropped too.
+bool keeps(const std::string& line, std::int64_t samples) {
+  const auto json = Json::parse(line, nullptr, false);
+  return !json.is_discarded() && json.value("samples", samples + 1) <= samples;
+}
+
+void rewind_to(const std::filesystem::path& file, std::int64_t samples) {
+  PosixFileSystem fs;
+  if (fs.kind(file) != PathKind::file) return;
+  const auto text = read_text(fs, file);
+  std::istringstream lines(text);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (keeps(line, samples)) kept += line + "\n";
+  if (kept != text) write_text_durably(fs, file, kept);
+}
+
 Json rates(const StepMetrics& m) {
   const double per_second = m.step_seconds > 0 ? static_cast<double>(m.tokens) / m.step_seconds : 0;
   Json mfu = nullptr;
@@ -29,7 +47,9 @@ Json rates(const StepMetrics& m) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& file) : file_(std::fopen(file.c_str(), "a")) {
+MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t samples) {
+  rewind_to(file, samples);
+  file_.reset(std::fopen(file.c_str(), "a"));
   if (!file_) throw Error(str("cannot append to ", file.string()));
 }
 

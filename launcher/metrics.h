@@ -1,4 +1,4 @@
-// metrics.jsonl: one object a step, appended and never rewritten. Keys are a contract with scripts: do not rename.
+// metrics.jsonl: one object a step, appended. Keys are a contract with scripts: do not rename.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +32,9 @@ struct ValidMetrics {
 
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::filesystem::path& file);   // opened for appending; throws Error when it cannot be
+  // Opened for appending; throws Error when it cannot be. Lines of an earlier process beyond `samples` are dropped first: they
+  // tell of steps that were lost with it and are made again, and a sample count stands on one line of each kind only.
+  MetricsFile(const std::filesystem::path& file, std::int64_t samples);
   void write(const StepMetrics& m);
   void write(const ValidMetrics& m);
 

@@ -24,7 +24,8 @@ std::string label(const Gemm& op) {
 
 class ProfilingBackend final : public Implements<ProfilingBackend, Backend, AllOps> {
  public:
-  ProfilingBackend(std::unique_ptr<Backend> inner, OpProfile& profile) : inner_(std::move(inner)), profile_(profile) {}
+  ProfilingBackend(std::unique_ptr<Backend> inner, OpProfile& profile)
+      : inner_(std::move(inner)), profile_(profile) {}
   DeviceKind device() const override { return inner_->device(); }
 
   template <class Op>
@@ -46,10 +47,11 @@ class ProfilingBackend final : public Implements<ProfilingBackend, Backend, AllO
   OpProfile& profile_;
 };
 
-std::string line(const std::string& name, double calls, double seconds, double share, double gflops, double gbytes) {
+std::string line(const std::string& name, double calls, double seconds, double share, double gflops,
+                 double gbytes) {
   char text[160];
-  std::snprintf(text, sizeof text, "%-34s %8.1f %10.3f %7.1f %10.1f %10.1f\n", name.c_str(), calls, seconds * 1e3,
-                share * 100, gflops, gbytes);
+  std::snprintf(text, sizeof text, "%-34s %8.1f %10.3f %7.1f %10.1f %10.1f\n", name.c_str(), calls,
+                seconds * 1e3, share * 100, gflops, gbytes);
   return text;
 }
 
@@ -64,7 +66,8 @@ std::string to_text(const OpProfile& profile, std::int64_t steps, double step_se
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   char head[160];
-  std::snprintf(head, sizeof head, "%-34s %8s %10s %7s %10s %10s\n", "op, in one step", "calls", "ms", "%", "GFLOP/s", "GB/s");
+  std::snprintf(head, sizeof head, "%-34s %8s %10s %7s %10s %10s\n", "op, in one step", "calls", "ms", "%",
+                "GFLOP/s", "GB/s");
   std::string out = head;
   const auto n = static_cast<double>(steps);
   double outside = step_seconds;

@@ -26,10 +26,12 @@ std::vector<std::int32_t> largest(std::span<const double> logits, std::size_t co
 }
 
 // exp((logit - largest) / temperature): probabilities up to a common factor.
-std::vector<double> weights_of(std::span<const double> logits, const std::vector<std::int32_t>& ids, double temperature) {
+std::vector<double> weights_of(std::span<const double> logits, const std::vector<std::int32_t>& ids,
+                               double temperature) {
   std::vector<double> out;
   const double top = logits[static_cast<std::size_t>(ids.front())];
-  for (const auto id : ids) out.push_back(std::exp((logits[static_cast<std::size_t>(id)] - top) / temperature));
+  for (const auto id : ids)
+    out.push_back(std::exp((logits[static_cast<std::size_t>(id)] - top) / temperature));
   return out;
 }
 
@@ -44,8 +46,10 @@ std::size_t reach(const std::vector<double>& weights, double share) {
 
 void check(std::span<const double> logits) {
   for (std::size_t i = 0; i < logits.size(); ++i)
-    if (std::isnan(logits[i]) || logits[i] == INFINITY) throw Error(str("the logit of token ", i, " is ", logits[i]));
-  FF_CHECK(std::any_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); }), "no token has a finite logit");
+    if (std::isnan(logits[i]) || logits[i] == INFINITY)
+      throw Error(str("the logit of token ", i, " is ", logits[i]));
+  FF_CHECK(std::any_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); }),
+           "no token has a finite logit");
 }
 
 }  // namespace
@@ -54,7 +58,8 @@ std::int32_t sample(std::span<const double> logits, const SamplingOptions& optio
   check(logits);
   if (options.greedy) return largest(logits, 1).front();
   const auto vocab = logits.size();
-  const auto ids = largest(logits, options.top_k > 0 ? std::min(vocab, static_cast<std::size_t>(options.top_k)) : vocab);
+  const auto ids =
+      largest(logits, options.top_k > 0 ? std::min(vocab, static_cast<std::size_t>(options.top_k)) : vocab);
   auto weights = weights_of(logits, ids, options.temperature);
   if (options.top_p < 1) weights.resize(reach(weights, options.top_p));
   double left = u * std::accumulate(weights.begin(), weights.end(), 0.0);

@@ -56,7 +56,7 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
 void Trainer::announce() {
   std::filesystem::create_directories(directory_.root);
   std::ofstream(directory_.config()) << to_text(resolved_);
-  metrics_.emplace(directory_.metrics());
+  metrics_.emplace(directory_.metrics(), position_.samples);
   log_.info("run ", directory_.root.string(), ": ", fivefold::parameter_count(config_.model), " parameters, ",
             to_string(engine_.mesh().shape()), ", ", context_.transport.kind(), " transport, ", name_of(config_.train.precision));
   log_.info("data: ", data_.train.samples(), " samples of ", sequence_length(config_), " tokens an epoch; ", usable_cores(),

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# The body of ./dev quickstart: a token file from real English text, training on 4 ranks under mpirun, a rank killed half-way,
-# the same command again, then the loss curve and a sample.
+# The body of ./dev quickstart: a token file from real English text, training on 8 ranks under mpirun that share pipeline, data
+# and tensor parallelism, a rank killed half-way, training on from the last checkpoint under another layout (context instead of
+# data parallelism), then the loss curve and a sample.
 # Text: the King James Version, out of copyright, as Debian's package bible-kjv prints it.
 #
 #   quickstart.sh FIVEFOLD RUN_DIR
 set -euo pipefail
 fivefold=$1 dir=$2
-ranks=4
+ranks=8
+first_layout=(--parallel.pp=2 --parallel.shard=2 --parallel.tp=2 --parallel.zero=3)
+second_layout=(--parallel.pp=2 --parallel.cp=2 --parallel.tp=2 --parallel.schedule=zb-h1)
 half=200
 here=$(cd "$(dirname "$0")/.." && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -40,14 +43,14 @@ echo "+ bible -f gen1:1-rev22:21 > $dir/kjv.txt"
 chapters >"$dir/kjv.txt"
 show "$fivefold" data build --out "$dir/train.tok" --valid-out "$dir/valid.tok" --valid-fraction 0.05 --separator '\n\n' "$dir/kjv.txt"
 
-echo "+ ${train[*]} &"
-"${train[@]}" &
+echo "+ ${train[*]} ${first_layout[*]} &"
+"${train[@]}" "${first_layout[@]}" &
 job=$!
 kill_one_rank_half_way "$job"
 wait "$job" && { echo "quickstart: the run was to be killed half-way and was not" >&2; exit 1; }
 
-echo "+ ${train[*]}    # the same command goes on from the last checkpoint"
-"${train[@]}"
+echo "+ ${train[*]} ${second_layout[*]}    # goes on from the last checkpoint, cut another way"
+"${train[@]}" "${second_layout[@]}"
 
 bigram=$("$fivefold" data info "$dir/train.tok" --bigram | awk '/^bigram/ { print $2 }')
 show python3 "$here/tools/loss_curve.py" "$metrics" "bigram table of the text=$bigram"

@@ -1,4 +1,5 @@
-// Generation: sampling as a pure function, cached against recomputed logits, seeds, and the command's mistakes.
+// Generation: sampling as a pure function, cached against recomputed logits, seeds, and the command's
+// mistakes.
 #include "launcher/generate.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,8 @@ TEST(Sample, GreedyTakesTheLargestAndOfEqualOnesTheLowerId) {
 TEST(Sample, OneCandidateIsGreedy) {
   std::vector<double> logits(50);
   for (int round = 0; round < 20; ++round) {
-    for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = philox_normal(3, static_cast<std::uint64_t>(round), i);
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      logits[i] = philox_normal(3, static_cast<std::uint64_t>(round), i);
     const auto best = sample(logits, {.greedy = true}, 0.5);
     for (const double u : {1e-9, 0.3, 0.7, 1 - 1e-9}) {
       EXPECT_EQ(sample(logits, {.top_k = 1}, u), best);
@@ -68,7 +70,8 @@ TEST(Sample, TopKKeepsTheLargest) {
   const auto logits = logs({0.1, 0.4, 0.2, 0.3});
   EXPECT_EQ(picks(logits, {.top_k = 2}, 700), (std::vector<int>{0, 400, 0, 300}));
   EXPECT_EQ(picks(logits, {.top_k = 9}, 1000), picks(logits, {}, 1000));
-  EXPECT_EQ(picks({1, 1, 1, 1}, {.top_k = 2}, 100), (std::vector<int>{50, 50, 0, 0})) << "equal logits: lower ids";
+  EXPECT_EQ(picks({1, 1, 1, 1}, {.top_k = 2}, 100), (std::vector<int>{50, 50, 0, 0}))
+      << "equal logits: lower ids";
 }
 
 TEST(Sample, TopPKeepsTheFewestThatReachIt) {
@@ -84,7 +87,8 @@ TEST(Sample, TopPKeepsTheFewestThatReachIt) {
   EXPECT_EQ(kept(0.75), 3);
   EXPECT_EQ(kept(std::nextafter(0.75, 1)), 4);
   EXPECT_EQ(kept(1), 4);
-  EXPECT_EQ(picks(logs({0.1, 0.5, 0.4}), {.top_p = 0.6}, 900), (std::vector<int>{0, 500, 400})) << "kept ones share what is left";
+  EXPECT_EQ(picks(logs({0.1, 0.5, 0.4}), {.top_p = 0.6}, 900), (std::vector<int>{0, 500, 400}))
+      << "kept ones share what is left";
 }
 
 TEST(Sample, TopPCountsAfterTopK) {
@@ -108,11 +112,13 @@ TEST(Sample, ImpossibleTokensAreNeverPicked) {
 // Models that differ in what a cache could get wrong: positions, windows, groups of heads, norms of q and k.
 std::vector<ModelConfig> models() {
   ModelConfig llama;
-  llama.layers = 2, llama.hidden = 16, llama.heads = 4, llama.kv_heads = 2, llama.head_dim = 4, llama.ffn = 24;
+  llama.layers = 2, llama.hidden = 16, llama.heads = 4, llama.kv_heads = 2, llama.head_dim = 4,
+  llama.ffn = 24;
   llama.vocab = 31, llama.context = 10, llama.init_std = 0.3;
   auto window = llama, gpt2 = llama, qwen3 = llama;
   window.window = 3;
-  gpt2.position = Position::learned, gpt2.norm = Norm::layer, gpt2.activation = Activation::gelu, gpt2.tie_embeddings = true;
+  gpt2.position = Position::learned, gpt2.norm = Norm::layer, gpt2.activation = Activation::gelu,
+  gpt2.tie_embeddings = true;
   gpt2.qkv_bias = gpt2.out_bias = gpt2.mlp_bias = true, gpt2.kv_heads = 4;
   qwen3.qk_norm = QkNorm::head, qwen3.kv_heads = 1, qwen3.rope_style = RopeStyle::interleaved;
   return {complete(llama), complete(window), complete(gpt2), complete(qwen3)};
@@ -130,7 +136,8 @@ void with_engine(const ModelConfig& model, DType dtype, const std::function<void
 Ids random_ids(std::int64_t count, std::int64_t vocab) {
   Ids out;
   for (std::int64_t i = 0; i < count; ++i)
-    out.push_back(static_cast<std::int32_t>(philox(8, static_cast<std::uint64_t>(i), 0)[0] % static_cast<std::uint64_t>(vocab)));
+    out.push_back(static_cast<std::int32_t>(philox(8, static_cast<std::uint64_t>(i), 0)[0] %
+                                            static_cast<std::uint64_t>(vocab)));
   return out;
 }
 
@@ -165,7 +172,8 @@ TEST(TokenDecoder, CachedLogitsAreTheRecomputedOnesAlsoBeyondTheContext) {
       for (std::size_t n = 3; n <= ids.size(); ++n) {
         const Ids tokens(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
         const auto wanted = recomputed(engine, tokens);
-        EXPECT_LT(largest_difference(decoder.next_logits(tokens), wanted), 1e-12 * std::abs(*std::max_element(wanted.begin(), wanted.end())))
+        EXPECT_LT(largest_difference(decoder.next_logits(tokens), wanted),
+                  1e-12 * std::abs(*std::max_element(wanted.begin(), wanted.end())))
             << n << " tokens, window " << model.window;
         if (static_cast<std::int64_t>(n) <= model.context) {
           EXPECT_EQ(decoder.rows_run(), static_cast<std::int64_t>(n)) << "each row runs once";
@@ -239,7 +247,8 @@ class GenerateCommand : public testing::Test {
  protected:
   void SetUp() override {
     PosixFileSystem fs;
-    checkpoint_ = import_hf(fs, Path(FIVEFOLD_FIXTURES) / "hf/llama", dir_.path() / "step_00000000").saved.dir.string();
+    checkpoint_ =
+        import_hf(fs, Path(FIVEFOLD_FIXTURES) / "hf/llama", dir_.path() / "step_00000000").saved.dir.string();
   }
   std::string output(std::vector<std::string> args) const {
     args.insert(args.begin(), {"--checkpoint", checkpoint_});
@@ -273,20 +282,23 @@ TEST_F(GenerateCommand, PrintsIdsOrText) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 7);
   EXPECT_EQ(ids.back(), '\n');
   EXPECT_EQ(output({"--tokens=1,2,3", "--top-k=1", "--max-tokens=5", "--seed=9"}), ids);
-  EXPECT_EQ(output({"--tokens=1,2,3", "--max-tokens=5"}), output({"--tokens=1,2,3", "--max-tokens=5", "--threads=1"}));
+  EXPECT_EQ(output({"--tokens=1,2,3", "--max-tokens=5"}),
+            output({"--tokens=1,2,3", "--max-tokens=5", "--threads=1"}));
 }
 
 TEST_F(GenerateCommand, ContinuesATextWhereTheCheckpointNamesTheBytes) {
   Config config;
   config.model = models()[0];
-  config.model.vocab = 300;   // more than the tokenizer has: such ids print nothing
+  config.model.vocab = 300;  // more than the tokenizer has: such ids print nothing
   Path saved;
   run_world({.ranks = 1, .transport = TransportName::thread}, [&](RankContext& context) {
     Engine engine({.model = config.model, .mesh = {}}, context.transport, context.slots);
     engine.initialize({.seed = 5});
     PosixFileSystem fs;
     const RunState state{.config = to_text(config), .tokenizer_hash = ByteTokenizer().hash()};
-    saved = save(fs, dir_.path() / "run" / "checkpoints", state, state_tensors(engine), context.transport.world()).dir;
+    saved =
+        save(fs, dir_.path() / "run" / "checkpoints", state, state_tensors(engine), context.transport.world())
+            .dir;
     return 0;
   });
   checkpoint_ = (dir_.path() / "run").string();
@@ -300,9 +312,11 @@ TEST_F(GenerateCommand, ContinuesATextWhereTheCheckpointNamesTheBytes) {
 
 TEST_F(GenerateCommand, MistakesAreNamed) {
   EXPECT_NE(mistake({}).find("--checkpoint"), std::string::npos);
-  EXPECT_NE(mistake({"--checkpoint", (dir_.path() / "absent").string(), "--tokens", "1"}).find("absent"), std::string::npos);
+  EXPECT_NE(mistake({"--checkpoint", (dir_.path() / "absent").string(), "--tokens", "1"}).find("absent"),
+            std::string::npos);
   EXPECT_NE(mistake_here({"--prompt", "a"}).find("names no tokenizer"), std::string::npos);
-  EXPECT_NE(mistake_here({"--tokens", "1,100000"}).find("token 100000 is outside the model's vocabulary of"), std::string::npos);
+  EXPECT_NE(mistake_here({"--tokens", "1,100000"}).find("token 100000 is outside the model's vocabulary of"),
+            std::string::npos);
   EXPECT_NE(mistake_here({"--tokens", "1,-2"}).find("token -2 is outside"), std::string::npos);
   EXPECT_NE(mistake_here({"--tokens", "1,x"}).find("a list like 1,2,3"), std::string::npos);
   EXPECT_NE(mistake_here({"--tokens", ""}).find("at least one token"), std::string::npos);
@@ -311,8 +325,10 @@ TEST_F(GenerateCommand, MistakesAreNamed) {
   EXPECT_NE(mistake_here({"--tokens", "1", "--temperature", "0"}).find("--greedy"), std::string::npos);
   EXPECT_NE(mistake_here({"--tokens", "1", "--top-p", "1.5"}).find("at most 1"), std::string::npos);
   EXPECT_NE(mistake_here({"--tokens", "1", "--top-k", "0"}).find("at least 1"), std::string::npos);
-  EXPECT_NE(mistake_here({"--tokens", "1", "--greedy", "--top-k", "3"}).find("leave out --top-k"), std::string::npos);
-  EXPECT_NE(mistake_here({"--tokens", "1", "--tokenizer", "bite"}).find("nearest known one is 'byte'"), std::string::npos);
+  EXPECT_NE(mistake_here({"--tokens", "1", "--greedy", "--top-k", "3"}).find("leave out --top-k"),
+            std::string::npos);
+  EXPECT_NE(mistake_here({"--tokens", "1", "--tokenizer", "bite"}).find("nearest known one is 'byte'"),
+            std::string::npos);
   EXPECT_NE(mistake_here({"--token", "1"}).find("nearest is '--tokens'"), std::string::npos);
 }
 
