@@ -9,12 +9,16 @@ namespace fivefold {
 
 namespace {
 bool on_host(const Tensor& t) { return t.device().kind == DeviceKind::cpu; }
+bool nowhere(const Tensor& t) { return t.device().kind == DeviceKind::none; }
 }  // namespace
 
 void copy_bytes(const Tensor& dst, const Tensor& src, Stream& stream) {
   FF_CHECK_EQ(dst.bytes(), src.bytes(), "a copy keeps the byte count");
   if (dst.raw() == src.raw()) return;
-  if (on_host(dst) && on_host(src))
+  if (nowhere(dst)) return;
+  if (nowhere(src))
+    std::memset(dst.raw(), 0, static_cast<std::size_t>(dst.bytes()));
+  else if (on_host(dst) && on_host(src))
     std::memmove(dst.raw(), src.raw(), static_cast<std::size_t>(src.bytes()));
   else
     cuda_copy(dst.raw(), src.raw(), src.bytes(), stream);

@@ -57,5 +57,8 @@ class Memory {
 };
 
 std::shared_ptr<Memory> make_cpu_memory(MemoryOptions options = {});
+// Counts, and gives buffers of DeviceKind::none: copies into them go nowhere, copies out of them give zeros, and nothing else
+// may touch them. For dry runs of any size.
+std::shared_ptr<Memory> make_counting_memory();
 
 }  // namespace fivefold

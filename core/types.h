@@ -60,7 +60,8 @@ constexpr DType dtype_of() {
   else return DType::u8;
 }
 
-enum class DeviceKind : std::uint8_t { cpu, cuda };
+// none: tensors of dry runs, which have a size but no bytes.
+enum class DeviceKind : std::uint8_t { cpu, cuda, none };
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int index = 0;

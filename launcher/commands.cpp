@@ -6,6 +6,7 @@
 #include "launcher/generate_command.h"
 #include "launcher/import_command.h"
 #include "launcher/parity_command.h"
+#include "launcher/plan_command.h"
 #include "launcher/train_command.h"
 
 namespace fivefold {
@@ -13,7 +14,8 @@ namespace fivefold {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"train", "train a model", train_command},
-      {"parity", "compare this layout with a stored trajectory", parity_command},
+      {"plan", "what a run would do on any number of ranks: memory, traffic, pipeline", plan_command},
+      {"parity", "compare this layout with one rank or a stored trajectory", parity_command},
       {"import", "weights of other programs into a checkpoint", import_command},
       {"export", "a checkpoint into files of other programs", export_command},
       {"generate", "continue a text with a trained model", generate_command},

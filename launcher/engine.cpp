@@ -23,7 +23,7 @@ int kv_parts(const EngineOptions& options) {
 
 Engine::Engine(EngineOptions options, Transport& transport, const std::vector<HostSlot>& slots)
     : options_(std::move(options)),
-      memory_(make_cpu_memory(options_.memory)),
+      memory_(options_.make_memory ? options_.make_memory() : make_cpu_memory(options_.memory)),
       backend_(make_backend(options_)),
       mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots, training_groups(kv_parts(options_)))) {
   run_.emplace(Run{*backend_, stream_, *memory_, *mesh_, options_.dtype});

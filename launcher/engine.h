@@ -23,6 +23,8 @@ struct EngineOptions {
   PipelineOptions pipeline;
   AdamWOptions optimizer;
   MemoryOptions memory;
+  // The memory of all tensors: a dry run's. Null: the device's own.
+  std::function<std::shared_ptr<Memory>()> make_memory;
   // What the ops run through, given the device's own backend: profiling. Null: that backend itself.
   std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>)> wrap_backend;
 };

@@ -1,9 +1,28 @@
 // Costs from the parameter list, maps from the schedule's kind.
 #include "model/pipeline_plan.h"
 
-#include "model/parameters.h"
+#include <algorithm>
 
 namespace fivefold {
+
+std::optional<TiedRanks> tied_ranks(const ModelConfig& config, const PipelinePlan& plan) {
+  if (!config.tie_embeddings) return std::nullopt;
+  return TiedRanks{plan.map.rank_of.front(), plan.map.rank_of.back()};
+}
+
+std::vector<int> pp_ranks_of(const ParamInfo& info, const ModelConfig& config, const PipelinePlan& plan) {
+  const auto& rank_of = plan.map.rank_of;
+  if (info.block >= 0) {
+    const auto holds = [&](const StageLayers& s) { return s.first <= info.block && info.block < s.end; };
+    const auto stage = std::find_if(plan.split.begin(), plan.split.end(), holds) - plan.split.begin();
+    return {rank_of[static_cast<std::size_t>(stage)]};
+  }
+  if (info.kind == ParamKind::position) return {rank_of.front()};
+  if (info.kind != ParamKind::embedding) return {rank_of.back()};
+  const auto tied = tied_ranks(config, plan);
+  if (!tied || !tied->across()) return {rank_of.front()};
+  return {std::min(tied->first, tied->last), std::max(tied->first, tied->last)};
+}
 
 LayerCosts layer_costs(const ModelConfig& config) {
   LayerCosts costs{.blocks = std::vector<double>(static_cast<std::size_t>(config.layers), 0.0)};

@@ -40,11 +40,11 @@ RankStages::RankStages(const Run& run, const ModelConfig& config, const Pipeline
 }
 
 void RankStages::mark_tied(const ModelConfig& config, const PipelinePlan& plan, int pp_rank) {
-  if (!config.tie_embeddings) return;
+  const auto tied = tied_ranks(config, plan);
+  if (!tied || (pp_rank != tied->first && pp_rank != tied->last)) return;
   auto* table = table_->find("embed.weight");
-  const int first = plan.map.rank_of.front(), last = plan.map.rank_of.back();
-  table->tied = first == last && pp_rank == first;
-  table->tied_across = first != last && (pp_rank == first || pp_rank == last);
+  table->tied = !tied->across();
+  table->tied_across = tied->across();
 }
 
 std::vector<FsdpUnit*> RankStages::units() {

@@ -76,8 +76,10 @@ Tensor Stage::block_input(const Run& run, std::size_t i, const Tensor& dy, Saved
 }
 
 void Stage::block_weight(const Run& run, std::size_t i, Saved& saved) {
+  auto& unit = units_[block_unit(i)];
+  unit.begin_backward(run);   // an earlier micro-batch's weight step may have come, and reduced, since the input step
   blocks_[i].backward_weight(run, saved.blocks[i]);
-  units_[block_unit(i)].end_backward(run);
+  unit.end_backward(run);
 }
 
 void Stage::embedding_weight(const Run& run, Saved& saved) {

@@ -1,3 +1,4 @@
+// The local ops on an AttentionState.
 #include "parallel/context/attend.h"
 
 namespace fivefold {

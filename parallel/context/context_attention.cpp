@@ -1,3 +1,4 @@
+// Chooses the strategy; one context rank needs none.
 #include "parallel/context/context_attention.h"
 
 #include "parallel/context/gather.h"

@@ -1,3 +1,4 @@
+// Collects rows before the local op, and sums gradients after it.
 #include "parallel/context/gather.h"
 
 namespace fivefold {

@@ -1,3 +1,4 @@
+// One loop over the plan, forward and backward, and the two kinds of things that travel meanwhile.
 #include "parallel/context/ring.h"
 
 namespace fivefold {

@@ -1,3 +1,4 @@
+// A ring is a walk of keys in one direction, a window two short walks.
 #include "parallel/context/ring_plan.h"
 
 #include "core/error.h"

@@ -1,3 +1,4 @@
+// The sums that context_attention.h states.
 #include "parallel/context/traffic.h"
 
 #include "parallel/context/ring_plan.h"

@@ -1,3 +1,4 @@
+// The exchange of heads for rows, and the local op between two of them.
 #include "parallel/context/ulysses.h"
 
 #include <numeric>

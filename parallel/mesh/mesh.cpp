@@ -76,15 +76,15 @@ std::vector<int> divisors(int n) {
   return all;
 }
 
-// The shape of `world` ranks nearest to `wanted`: the fewest changed degrees, then the smallest sum of |log
-// ratio|.
+// Tries every way to write `world` as a product of degrees.
 class NearestShape {
  public:
-  NearestShape(const MeshShape& wanted, int world) : wanted_(wanted), divisors_(divisors(world)) {
+  NearestShape(const MeshShape& wanted, int world, const MeshRule& fits)
+      : wanted_(wanted), fits_(fits), divisors_(divisors(world)) {
     MeshShape shape = wanted;
     walk(shape, 0, world, {0, 0, 0});
   }
-  const MeshShape& best() const { return best_; }
+  const std::optional<MeshShape>& best() const { return best_; }
 
  private:
   using Cost = std::tuple<int, double, std::size_t>;
@@ -93,7 +93,7 @@ class NearestShape {
     if (cost >= best_cost_) return;
     if (axis + 1 == kDenseAxes.size()) {
       cost = add(cost, shape, axis, rest);
-      if (cost < best_cost_ && (shape.shard * shape.cp * shape.tp) % shape.ep == 0)
+      if (cost < best_cost_ && (shape.shard * shape.cp * shape.tp) % shape.ep == 0 && (!fits_ || fits_(shape)))
         best_ = shape, best_cost_ = cost;
       return;
     }
@@ -115,8 +115,9 @@ class NearestShape {
   }
 
   MeshShape wanted_;
+  const MeshRule& fits_;
   std::vector<int> divisors_;
-  MeshShape best_;
+  std::optional<MeshShape> best_;
   Cost best_cost_{1 << 20, 0, 0};
 };
 
@@ -158,7 +159,15 @@ int MeshShape::size(Axis axis) const {
 
 std::string to_string(const MeshShape& shape) { return str(degrees(shape), " (ep ", shape.ep, ")"); }
 
-void check_mesh(const MeshShape& shape, int world) {
+std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int world, const MeshRule& fits) {
+  auto best = NearestShape(wanted, world, fits).best();
+  if (best || wanted.ep == 1) return best;
+  auto dense = wanted;
+  dense.ep = 1;
+  return NearestShape(dense, world, fits).best();
+}
+
+void check_mesh(const MeshShape& shape, int world, const MeshRule& fits) {
   FF_CHECK(world > 0, "a world of ", world);
   for (const auto axis : {Axis::pp, Axis::replicate, Axis::shard, Axis::cp, Axis::tp, Axis::ep}) {
     const int size = axis == Axis::ep ? shape.ep : shape.size(axis);
@@ -169,18 +178,20 @@ void check_mesh(const MeshShape& shape, int world) {
   if (ranks != world) {
     MeshShape wanted = shape;
     wanted.ep = std::gcd(shape.ep, world);
+    const auto nearest = nearest_mesh(wanted, world, fits);
     throw UserError(str("the degrees must multiply to the number of ranks: ", degrees(shape), " = ",
                         ranks >= (std::int64_t{1} << 31) ? "more than 2^31" : str(ranks), ", but there are ",
-                        world, " ranks; the nearest mesh that fits is ",
-                        degrees(NearestShape(wanted, world).best())));
+                        world, " ranks; ",
+                        nearest ? "the nearest mesh that fits is " + degrees(*nearest)
+                                : str("no mesh of ", world, " ranks fits")));
   }
   const int inner = shape.shard * shape.cp * shape.tp;
   if (inner % shape.ep == 0) return;
-  const auto fits = divisors(inner);
-  const auto above = std::upper_bound(fits.begin(), fits.end(), shape.ep);
+  const auto degrees_of_ep = divisors(inner);
+  const auto above = std::upper_bound(degrees_of_ep.begin(), degrees_of_ep.end(), shape.ep);
   throw UserError(str("ep must divide shard x cp x tp: ep is ", shape.ep, ", shard ", shape.shard, " x cp ",
                       shape.cp, " x tp ", shape.tp, " = ", inner, "; the nearest ep that fits is ",
-                      *(above - 1), above == fits.end() ? std::string() : str(" or ", *above)));
+                      *(above - 1), above == degrees_of_ep.end() ? std::string() : str(" or ", *above)));
 }
 
 int MeshLayout::coordinate(int position, Axis axis) const {
@@ -218,15 +229,14 @@ std::vector<int> MeshLayout::group(int position, std::span<const Axis> over) con
 
 std::vector<int> order_ranks(const std::vector<HostSlot>& by_world_rank) {
   std::map<std::string_view, int> first_rank;
-  for (std::size_t r = 0; r < by_world_rank.size(); ++r)
-    first_rank.emplace(by_world_rank[r].host, static_cast<int>(r));
-  const auto key = [&](int rank) {
-    const auto& slot = by_world_rank[static_cast<std::size_t>(rank)];
-    return std::tuple(first_rank.at(slot.host), slot.local_rank, rank);
-  };
-  std::vector<int> ranks(by_world_rank.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return key(a) < key(b); });
+  std::vector<std::tuple<int, int, int>> keys;  // first rank of the host, local rank, world rank
+  for (const auto& slot : by_world_rank) {
+    const int rank = static_cast<int>(keys.size());
+    keys.emplace_back(first_rank.emplace(slot.host, rank).first->second, slot.local_rank, rank);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<int> ranks;
+  for (const auto& key : keys) ranks.push_back(std::get<2>(key));
   return ranks;
 }
 

@@ -1,8 +1,10 @@
 // Where every rank sits. A mesh is a pure layout (axes and sizes); communicators over its axes are made once
 // from it. Words: *axis* means a mesh axis, *dim* a tensor dimension.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -30,9 +32,15 @@ struct MeshShape {
 };
 std::string to_string(const MeshShape& shape);  // "pp 2 x replicate 1 x shard 2 x cp 1 x tp 2 (ep 1)"
 
-// Throws UserError (rule, values, nearest degrees) unless the degrees multiply to `world` and ep divides
-// shard*cp*tp.
-void check_mesh(const MeshShape& shape, int world);
+// What else must hold of a mesh: that its degrees suit a model.
+using MeshRule = std::function<bool(const MeshShape&)>;
+// The mesh of `world` ranks that is nearest to `wanted` among those that `fits` takes: the fewest changed
+// degrees, then the smallest sum of |log ratio|. ep stays where it can, else it is 1. Nothing if none fits.
+std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int world, const MeshRule& fits = {});
+
+// Throws UserError (rule, values, nearest degrees that `fits` takes) unless the degrees multiply to `world`
+// and ep divides shard*cp*tp.
+void check_mesh(const MeshShape& shape, int world, const MeshRule& fits = {});
 
 // Pure function of (shape, position): no communication, testable for any rank of any world.
 class MeshLayout {

@@ -1,3 +1,4 @@
+// Deals a problem to ranks, runs them and puts the pieces together.
 #include "tests/parallel/context_testing.h"
 
 #include <mutex>

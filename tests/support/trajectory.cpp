@@ -128,7 +128,9 @@ ModelConfig small_qwen3() {
 
 std::string to_string(const Layout& l) {
   return str(fivefold::to_string(l.mesh), ", micro-batch ", l.micro_batch, ", recompute ", static_cast<int>(l.stage.recompute),
-             ", zero ", l.stage.zero.stage, l.stage.zero.reduce_each_micro_batch ? ", reduced each micro-batch" : "");
+             ", zero ", l.stage.zero.stage, l.stage.zero.reduce_each_micro_batch ? ", reduced each micro-batch" : "",
+             l.stage.zero.reshard_after_use ? "" : ", whole all step", ", ", l.strategy, ", ", l.pipeline.schedule, ", chunks ",
+             l.pipeline.chunks);
 }
 
 MicroBatch sample_batch(const Problem& p, std::int64_t first, std::int64_t count, std::int64_t sequences) {
@@ -169,7 +171,7 @@ Tensors gather(Engine& engine, Tensor ShardedParam::*member) {
 }
 
 Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p, const Layout& layout) {
-  Engine engine({.model = p.model, .mesh = layout.mesh, .dtype = p.dtype, .stage = layout.stage, .optimizer = p.optimizer,
+  Engine engine({.model = p.model, .mesh = layout.mesh, .dtype = p.dtype, .stage = layout.stage, .pipeline = layout.pipeline, .optimizer = p.optimizer,
                  .memory = {.poison = true}, .wrap_backend = {}},
                 transport, slots);
   engine.initialize(p.init);

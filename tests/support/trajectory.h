@@ -18,6 +18,7 @@ struct Layout {
   std::int64_t micro_batch = 1;
   StageOptions stage{.recompute = RecomputePolicy::none, .zero = {}, .loss_rows = 7};   // 7 divides no number of rows
   CpStrategy strategy = CpStrategy::ring;
+  PipelineOptions pipeline{};
 };
 std::string to_string(const Layout& layout);
 
