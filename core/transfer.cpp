@@ -7,6 +7,9 @@ namespace fivefold {
 
 namespace {
 
+// Nothing need be made ready for a tensor without bytes.
+bool nowhere(const Tensor& t) { return t.device().kind == DeviceKind::none; }
+
 Tensor staging(const Tensor& like) {
   CpuStream host;
   return empty(*make_cpu_memory(), like.shape(), like.dtype(), Tag::staging, host);
@@ -37,6 +40,7 @@ T narrowed(double value) {
 
 void write(const Tensor& dst, std::span<const double> values, Stream& stream) {
   FF_CHECK_EQ(static_cast<std::int64_t>(values.size()), dst.count());
+  if (nowhere(dst)) return;
   const auto staged = staging(dst);
   with_float(dst.dtype(), [&]<class T>(T) {
     auto* out = staged.data<T>();
@@ -47,6 +51,7 @@ void write(const Tensor& dst, std::span<const double> values, Stream& stream) {
 
 void write(const Tensor& dst, std::span<const std::int32_t> values, Stream& stream) {
   FF_CHECK_EQ(static_cast<std::int64_t>(values.size()), dst.count());
+  if (nowhere(dst)) return;
   const auto staged = staging(dst);
   std::copy(values.begin(), values.end(), staged.data<std::int32_t>());
   move(dst, staged, stream);

@@ -128,7 +128,11 @@ std::vector<std::int32_t> prompt_of(const Arguments& a, const Source& source, co
 }
 
 EngineOptions engine_for(const Source& source, int threads) {
-  return {.model = source.config.model, .mesh = {}, .dtype = DType::f32, .threads = threads};
+  return {.model = source.config.model,
+          .mesh = {},
+          .dtype = DType::f32,
+          .threads = threads,
+          .stage = {.zero = {.trains = false}}};
 }
 
 void load_model(FileSystem& fs, const Source& source, Engine& engine) {

@@ -10,7 +10,7 @@ namespace fivefold {
 
 namespace {
 
-constexpr int kShownRanks = 8, kPictureRanks = 16, kPictureColumns = 28;
+constexpr int kShownRanks = 8, kPictureRanks = 16, kPictureWidth = 110;
 
 using Lines = std::vector<std::vector<std::string>>;
 
@@ -99,13 +99,19 @@ std::string traffic_text(const Plan& plan) {
   return groups.empty() ? "one rank sends nothing\n" : text_table(lines, 1);
 }
 
+// A column is the mean forward of a stage.
+std::string schedule_text(const Plan& plan) {
+  const int chunks = plan.pipeline.map.stages() / plan.mesh.pp;
+  const auto cell = str("F ", plan.micro_batches - 1, chunks > 1 ? str(plan.pipeline.map.stages() - 1) : "").size();
+  return picture(plan.schedule, plan.simulation, {.tick = 1, .max_columns = kPictureWidth / static_cast<int>(cell)});
+}
+
 std::string pipeline_text(const Plan& plan) {
   std::string text = stage_map_text(plan.pipeline.split, plan.pipeline.map);
   if (!text.ends_with('\n')) text += '\n';
   if (plan.mesh.pp == 1) return text;
   text += "\n";
-  if (plan.mesh.pp <= kPictureRanks)
-    text += picture(plan.schedule, plan.simulation, {.tick = 0, .max_columns = kPictureColumns});
+  if (plan.mesh.pp <= kPictureRanks) text += schedule_text(plan);
   const auto even = simulate(plan.schedule).bubble();
   return str(text, "bubble ", text_of_share(plan.simulation.bubble()), " by FLOPs (", text_of_share(even), " if all stages were alike)\n");
 }

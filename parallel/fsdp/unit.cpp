@@ -14,7 +14,7 @@ FsdpUnit::FsdpUnit(const Run& run, std::string name, const Groups& groups, ZeroP
   FF_CHECK(policy_.stage >= 1 && policy_.stage <= 3, "zero stage ", policy_.stage);
   lay_out(groups);
   if (!frees_weights()) make_weights(run);
-  if (policy_.stage == 1) make_gradients(run);
+  if (policy_.stage == 1 && policy_.trains) make_gradients(run);
   for (auto& p : params_) make_shards(run, p, storage_group(run, *p.param).size());
 }
 
@@ -46,12 +46,13 @@ void FsdpUnit::make_shards(const Run& run, ShardedParam& p, int storage_ranks) {
   p.padded_rows = ceil_div(box[0], storage_ranks);
   const auto apart = [&](DType type, Tag tag) { return run.zeros(with_rows(box, p.padded_rows), type, tag).rows(0, own[0]); };
   p.shard = divides && !frees_weights() ? param.weight.rows(begin, begin + own[0]) : apart(run.dtype, Tag::weights);
-  p.gradient = divides && reduces_in_place() ? param.gradient.rows(begin, begin + own[0]) : apart(run.accum(), Tag::gradients);
   p.master = run.dtype == run.accum() ? p.shard : run.zeros(own, run.accum(), Tag::master);
-  p.m = run.zeros(own, run.accum(), Tag::moments);
-  p.v = run.zeros(own, run.accum(), Tag::moments);
   const bool second_holder = param.tied_across && run.mesh.coordinate(Axis::pp) != 0;
   p.owned = !second_holder && owns_box(param.global, param.storage, run.mesh.layout(), run.mesh.position());
+  if (!policy_.trains) return;
+  p.gradient = divides && reduces_in_place() ? param.gradient.rows(begin, begin + own[0]) : apart(run.accum(), Tag::gradients);
+  p.m = run.zeros(own, run.accum(), Tag::moments);
+  p.v = run.zeros(own, run.accum(), Tag::moments);
 }
 
 void FsdpUnit::unshard(const Run& run) {

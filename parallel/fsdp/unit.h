@@ -19,6 +19,7 @@ struct ZeroPolicy {
   int stage = 1;
   bool reduce_each_micro_batch = false;   // parallel.reduce = micro_batch
   bool reshard_after_use = true;          // ZeRO-3: false keeps weights whole until the optimizer changes them
+  bool trains = true;                     // false: weights only, nothing is kept for gradients and moments (generation)
 };
 
 // What one rank keeps of a parameter between steps. Rows are those of the storage box; buffers hold `padded_rows`.

@@ -203,6 +203,19 @@ TEST(TokenDecoder, LongPromptsGoInPieces) {
   });
 }
 
+TEST(TokenDecoder, NeedsWeightsAloneInMemory) {
+  run_world({.ranks = 1, .transport = TransportName::thread}, [&](RankContext& context) {
+    Engine engine({.model = models()[2], .mesh = {}, .stage = {.zero = {.trains = false}}}, context.transport,
+                  context.slots);
+    TokenDecoder(engine).next_logits(Ids{1, 2, 3});
+    const auto peak = [&](Tag tag) { return engine.memory().report().peak[static_cast<std::size_t>(tag)]; };
+    EXPECT_GE(peak(Tag::weights), 4 * parameter_count(models()[2]));
+    EXPECT_EQ(peak(Tag::gradients), 0);
+    EXPECT_LT(peak(Tag::moments), 1024) << "the optimizer's few numbers";
+    return 0;
+  });
+}
+
 Ids generated(Engine& engine, const Ids& prompt, const GenerateOptions& options) {
   TokenDecoder decoder(engine);
   Ids emitted;
