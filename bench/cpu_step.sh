@@ -8,9 +8,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fivefold=${1:-build/fivefold}
-rounds=${ROUNDS:-5} steps=${STEPS:-10} python=${PYTHON:-python3} prefix=${PREFIX:-}
+rounds=${ROUNDS:-5} steps=${STEPS:-10} python=${PYTHON:-python3}
+read -ra prefix <<< "${PREFIX:-}"
 # OpenMP threads that spin between parallel loops take the cores from OpenBLAS's own threads: without this the step takes half as long again.
-torch_env=${TORCH_ENV:-OMP_WAIT_POLICY=passive}
+read -ra torch_env <<< "${TORCH_ENV:-OMP_WAIT_POLICY=passive}"
 out=bench/results/cpu_step.md
 
 "$python" -c 'import torch' || { echo "cpu_step.sh: $python has no torch: install python3-torch or set PYTHON" >&2; exit 2; }
@@ -21,14 +22,14 @@ trap 'rm -rf "$work"' EXIT
 times() { sed -nE "s/.*$1 +median ([0-9.]+) ms, min ([0-9.]+) ms.*/\1 \2/p"; }
 
 for round in $(seq "$rounds"); do
-  $prefix "$fivefold" bench step --config bench/cpu_step.conf --steps "$steps" --warmup 2 | times step: | sed 's/^/fivefold /' >> "$work/times"
-  env $torch_env $prefix "$python" bench/torch_cpu_step.py --steps "$steps" --warmup 2 > "$work/torch"
+  "${prefix[@]}" "$fivefold" bench step --config bench/cpu_step.conf --steps "$steps" --warmup 2 | times step: | sed 's/^/fivefold /' >> "$work/times"
+  env "${torch_env[@]}" "${prefix[@]}" "$python" bench/torch_cpu_step.py --steps "$steps" --warmup 2 > "$work/torch"
   while read -r variant; do
     times "$variant" < "$work/torch" | sed "s/^/$variant /" >> "$work/times"
   done < <(awk '{print $3}' "$work/torch")
   echo "turn $round of $rounds" >&2
 done
-$prefix "$fivefold" bench step --config bench/cpu_step.conf --steps "$steps" --warmup 2 --profile > "$work/profile"
+"${prefix[@]}" "$fivefold" bench step --config bench/cpu_step.conf --steps "$steps" --warmup 2 --profile > "$work/profile"
 
 # Median of the rounds' medians, and the least of all steps.
 summary() {
@@ -43,7 +44,7 @@ cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
   echo "AdamW with clipping, 2 threads. Milliseconds a step; $rounds turns of $steps steps each, by turns in one run of \`bench/cpu_step.sh\`."
   echo
   echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) cores, $("$fivefold" --version), PyTorch $("$python" -c 'import torch; print(torch.__version__)')" \
-       "with \`$torch_env\`${prefix:+, both under \`$prefix\`}."
+       "with \`${torch_env[*]}\`${prefix:+, both under \`${prefix[*]}\`}."
   echo
   echo "| program | median | least |"
   echo "|---|---|---|"

@@ -7,7 +7,8 @@
 # as "chrt -r 1" on a machine with other work.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-fivefold=${1:-build/fivefold} text=${2:-} rounds=${ROUNDS:-7} prefix=${PREFIX:-}
+fivefold=${1:-build/fivefold} text=${2:-} rounds=${ROUNDS:-7}
+read -ra prefix <<< "${PREFIX:-}"
 out=bench/results/data_build.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -27,9 +28,9 @@ seconds() { { time "$@" > "$work/said" 2> "$work/failed"; } 2>&1 || { cat "$work
 peak() { /usr/bin/time -f %M "$fivefold" data build --out "$work/peak.tok" "$1" 2>&1 > /dev/null | tail -n 1; }
 
 cat "$text" > /dev/null  # into the page cache
-for round in $(seq "$rounds"); do
-  seconds env LC_ALL=C $prefix wc -w "$text" >> "$work/wc"
-  seconds $prefix "$fivefold" data build --out "$work/text.tok" "$text" >> "$work/build"
+for _ in $(seq "$rounds"); do
+  seconds env LC_ALL=C "${prefix[@]}" wc -w "$text" >> "$work/wc"
+  seconds "${prefix[@]}" "$fivefold" data build --out "$work/text.tok" "$text" >> "$work/build"
 done
 head -c $((bytes / 16)) "$text" > "$work/small.txt"
 
@@ -40,7 +41,7 @@ cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
   echo "# Making byte tokens"
   echo
   echo "A text of $bytes bytes in the page cache, $rounds runs of each program by turns (\`bench/data_build.sh\`)."
-  echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) cores, $("$fivefold" --version), $(wc --version | head -1)${prefix:+; both under \`$prefix\`}."
+  echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) cores, $("$fivefold" --version), $(wc --version | head -1)${prefix:+; both under \`${prefix[*]}\`}."
   echo
   echo "| program | median s | least s | MB/s |"
   echo "|---|---|---|---|"

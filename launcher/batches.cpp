@@ -20,12 +20,16 @@ MicroBatch fitted(MicroBatch batch, const BatchPlan& plan) {
 }
 
 std::vector<MicroBatch> step_batches(const Sampler& sampler, const BatchPlan& plan, std::int64_t first_sample) {
+  return step_batches([&](auto first, auto count, auto real) { return sampler.micro_batch(first, count, real); }, plan, first_sample);
+}
+
+std::vector<MicroBatch> step_batches(const BatchSource& source, const BatchPlan& plan, std::int64_t first_sample) {
   std::vector<MicroBatch> out;
   const auto count = micro_batches_per_step(plan.global_batch, plan.data_ranks, plan.micro_batch);
   for (std::int64_t m = 0; m < count; ++m) {
     const auto samples =
         samples_of(first_sample, plan.global_batch, plan.data_rank, plan.data_ranks, plan.micro_batch, m);
-    out.push_back(fitted(sampler.micro_batch(samples.first, plan.micro_batch, samples.count), plan));
+    out.push_back(fitted(source(samples.first, plan.micro_batch, samples.count), plan));
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // The micro-batches of one step as one rank feeds them to its model: which samples, cut for context, padded for tensor ranks.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "data/assignment.h"
@@ -22,7 +23,11 @@ struct BatchPlan {
 BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch, std::int64_t window,
                        CpStrategy strategy);
 
+// Samples [first, first + real) as a micro-batch of `count` sequences, the rest padding.
+using BatchSource = std::function<MicroBatch(std::int64_t first, std::int64_t count, std::int64_t real)>;
+
 // Every rank gets equally many micro-batches of equal shape; missing sequences are padding.
+std::vector<MicroBatch> step_batches(const BatchSource& source, const BatchPlan& plan, std::int64_t first_sample);
 std::vector<MicroBatch> step_batches(const Sampler& sampler, const BatchPlan& plan, std::int64_t first_sample);
 
 // Window, context cut and row padding of one micro-batch, in that order.

@@ -21,17 +21,10 @@ std::int32_t random_token(std::int64_t sample, std::int64_t place, std::int64_t 
   return static_cast<std::int32_t>(block[0] % static_cast<std::uint64_t>(vocab));
 }
 
-std::vector<MicroBatch> random_batches(const Config& config, const BatchPlan& plan,
-                                       std::int64_t first_sample) {
-  std::vector<MicroBatch> out;
-  const auto count = micro_batches_per_step(plan.global_batch, plan.data_ranks, plan.micro_batch);
-  for (std::int64_t m = 0; m < count; ++m) {
-    const auto s =
-        samples_of(first_sample, plan.global_batch, plan.data_rank, plan.data_ranks, plan.micro_batch, m);
-    out.push_back(fitted(
-        random_batch(s.first, plan.micro_batch, s.count, sequence_length(config), config.model.vocab), plan));
-  }
-  return out;
+BatchSource random_batches(const Config& config) {
+  return [sequence = sequence_length(config), vocab = config.model.vocab](auto first, auto count, auto real) {
+    return random_batch(first, count, real, sequence, vocab);
+  };
 }
 
 EngineOptions options_for(const Config& config, int world, OpProfile* profile) {
@@ -76,7 +69,7 @@ BenchStepReport bench_step(const Config& config, RankContext& context, const Ben
                                  config.model.window, config.parallel.cp_strategy);
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
     if (step == options.warmup) report.profile.clear();
-    const auto batches = random_batches(config, plan, step * config.train.global_batch);
+    const auto batches = step_batches(random_batches(config), plan, step * config.train.global_batch);
     context.transport.world().barrier();
     const auto start = Clock::now();
     const auto loss = engine.accumulate(batches, engine.agree(valid_targets(batches), false).sum);

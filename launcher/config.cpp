@@ -158,6 +158,8 @@ LrSchedule lr_schedule(const Config& config) {
 void check(const Config& config, int world) {
   check(config.model);
   const auto mesh = mesh_shape(config.parallel, world);
+  require(config.model.qk_norm != QkNorm::full || mesh.tp == 1,
+          "model.qk_norm = full normalises over all heads together and needs parallel.tp = 1, but it is ", mesh.tp);
   check_tensor_parallel(config);
   check_pipeline(config);
   check_experts(config, mesh);

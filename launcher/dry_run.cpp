@@ -16,6 +16,14 @@ class IdleBackend final : public Implements<IdleBackend, Backend, AllOps> {
   void execute(const Op&, Stream&) {}
 };
 
+// Of the right size.
+std::shared_ptr<const RopeTables> empty_tables(const EngineOptions& options) {
+  const auto& stage = options.stage;
+  const auto positions = stage.context > 0 ? stage.context : options.model.context;
+  const std::vector<double> values(static_cast<std::size_t>(positions * (options.model.head_dim / 2)));
+  return std::make_shared<const RopeTables>(RopeTables{values, values});
+}
+
 EngineOptions idle(EngineOptions options) {
   options.make_memory = [] { return make_counting_memory(); };
   options.wrap_backend = [](std::unique_ptr<Backend>) { return std::make_unique<IdleBackend>(); };
@@ -41,9 +49,14 @@ DryStep dry_step(const Config& config, const MeshShape& mesh) {
           .micro_batches = micro_batches_per_step(train.global_batch, mesh.data_ranks(), train.micro_batch)};
 }
 
+EngineOptions dry_options(EngineOptions options) {
+  options.stage.rope = empty_tables(options);
+  return options;
+}
+
 DryRun dry_run(const EngineOptions& options, const DryStep& step, int position) {
   const auto transport = make_lone_transport(position, options.mesh.world());
-  Engine engine(idle(options), *transport, one_host(options.mesh.world()));
+  Engine engine(idle(options.stage.rope ? options : dry_options(options)), *transport, one_host(options.mesh.world()));
   auto& ledger = transport->world().ledger();
   ledger.reset_totals();
   const std::vector<MicroBatch> batches(static_cast<std::size_t>(step.micro_batches), step.batch);

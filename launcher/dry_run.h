@@ -19,6 +19,8 @@ struct DryStep {
 // The step of a configuration on the ranks of context rank 0.
 DryStep dry_step(const Config& config, const MeshShape& mesh);
 
+// `options` with what dry runs of many ranks can share.
+EngineOptions dry_options(EngineOptions options);
 // Runs one step as mesh position `position`.
 DryRun dry_run(const EngineOptions& options, const DryStep& step, int position);
 

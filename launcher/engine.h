@@ -68,6 +68,7 @@ class Engine {
   const PipelinePlan& pipeline() const { return plan_; }
   Optimizer& optimizer() { return *optimizer_; }
   Memory& memory() { return *memory_; }
+  Backend& backend() { return *backend_; }
   std::span<ShardedParam* const> params() const { return params_; }
   // Shards were written from outside (a load): weights are collected again before the next use.
   void shards_changed();

@@ -23,7 +23,8 @@ EngineOptions engine_options(const Config& config, int world) {
           .stage = {.recompute = config.train.recompute,
                     .zero = zero_policy(config.parallel),
                     .cp_strategy = config.parallel.cp_strategy,
-                    .loss_rows = config.train.loss_rows > 0 ? config.train.loss_rows : kLossRows},
+                    .loss_rows = config.train.loss_rows > 0 ? config.train.loss_rows : kLossRows,
+                    .context = sequence_length(config)},
           .pipeline = {.schedule = config.parallel.schedule, .chunks = config.parallel.chunks,
                        .stage_layers = config.parallel.stage_layers},
           .optimizer = {.beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip}};

@@ -12,13 +12,6 @@ namespace fivefold {
 
 namespace {
 
-// Keeps the largest error, and where it was: the first place out of tolerance once there is one. NaN counts as infinite.
-void note(Comparison& c, double error, const std::string& where) {
-  if (std::isnan(error)) error = INFINITY;
-  if (c.ok() && (c.worst.empty() || error > c.largest)) c.worst = where;
-  c.largest = std::max(c.largest, error);
-}
-
 // Errors of all parameters, measured by each rank on its own boxes and joined over the world.
 class TensorComparison {
  public:
@@ -103,6 +96,12 @@ double logits_error(Engine& engine, const Reference& r, const BatchPlan& plan) {
 }
 
 }  // namespace
+
+void note(Comparison& c, double error, const std::string& where) {
+  if (std::isnan(error)) error = INFINITY;
+  if (c.ok() && (c.worst.empty() || error > c.largest)) c.worst = where;
+  c.largest = std::max(c.largest, error);
+}
 
 ReferenceTolerances reference_tolerances(DType dtype) {
   if (dtype == DType::f64)

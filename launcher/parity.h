@@ -15,6 +15,9 @@ struct Comparison {
   bool ok() const { return largest <= tolerance; }   // false for NaN
 };
 
+// Keeps the largest error, and where it was: the first place out of tolerance once there is one. NaN counts as infinite.
+void note(Comparison& c, double error, const std::string& where);
+
 // Tolerances of the stored trajectories: how far plain f32 lands from them, with room; ten times tighter in f64, where the
 // loss itself was still made in f32.
 struct ReferenceTolerances {

@@ -33,7 +33,8 @@ std::int64_t dry_micro_batches(std::int64_t m, std::int64_t layers, const StageM
 
 class Planner {
  public:
-  Planner(const Config& config, int world) : config_(config), options_(engine_options(config, world)), step_(dry_step(config, options_.mesh)) {}
+  Planner(const Config& config, int world)
+      : config_(config), options_(dry_options(engine_options(config, world))), step_(dry_step(config, options_.mesh)) {}
 
   Plan make() {
     Plan plan{.mesh = options_.mesh,

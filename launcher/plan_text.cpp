@@ -99,11 +99,20 @@ std::string traffic_text(const Plan& plan) {
   return groups.empty() ? "one rank sends nothing\n" : text_table(lines, 1);
 }
 
-// A column is the mean forward of a stage.
+// The shortest forward of a stage that has blocks: one column.
+double column(const Plan& plan) {
+  double shortest = plan.simulation.makespan;
+  for (const auto& rank : plan.simulation.timeline)
+    for (const auto& [action, begin, end] : rank)
+      if (action.act == Act::forward && plan.pipeline.split[static_cast<std::size_t>(action.stage)].blocks() > 0)
+        shortest = std::min(shortest, end - begin);
+  return shortest;
+}
+
 std::string schedule_text(const Plan& plan) {
   const int chunks = plan.pipeline.map.stages() / plan.mesh.pp;
   const auto cell = str("F ", plan.micro_batches - 1, chunks > 1 ? str(plan.pipeline.map.stages() - 1) : "").size();
-  return picture(plan.schedule, plan.simulation, {.tick = 1, .max_columns = kPictureWidth / static_cast<int>(cell)});
+  return picture(plan.schedule, plan.simulation, {.tick = column(plan), .max_columns = kPictureWidth / static_cast<int>(cell)});
 }
 
 std::string pipeline_text(const Plan& plan) {

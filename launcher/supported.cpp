@@ -20,7 +20,6 @@ const std::vector<Limit>& limits() {
   static const std::vector<Limit> table{
       {"model.experts", {"0"}},
       {"model.kv_rank", {"0"}},
-      {"model.qk_norm", {"none", "head"}},
       {"parallel.ep", {"1"}},
       {"parallel.transport", {"auto", "thread", "mpi"}},
       {"parallel.overlap", {"true"}},

@@ -8,6 +8,7 @@
 
 #include "checkpoint/save.h"
 #include "checkpoint/steps.h"
+#include "kernels/blas_check.h"
 #include "launcher/affinity.h"
 #include "launcher/agreement.h"
 #include "launcher/batches.h"
@@ -20,7 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Agreement comes before anything else is made: ranks of different opinions must not meet in a collective.
 RankContext& agreed(RankContext& context, const ResolvedConfig& resolved) {
@@ -29,7 +32,9 @@ RankContext& agreed(RankContext& context, const ResolvedConfig& resolved) {
 }
 
 LogOptions log_options(const Config& config, const RunDirectory& directory, const RankContext& context) {
-  return {.world_rank = context.world_rank(), .level = config.log.level, .file = directory.log(context.world_rank()).string()};
+  return {.world_rank = context.world_rank(),
+          .level = config.log.level,
+          .file = directory.log(context.world_rank()).string()};
 }
 
 }  // namespace
@@ -44,10 +49,11 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
       log_(log_options(config_, directory_, context)),
       data_(open_train_data(config_)),
       engine_(engine_options(config_, context.world_size()), context.transport, context.slots),
-      plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch, config_.model.window,
-                         config_.parallel.cp_strategy)),
+      plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch,
+                         config_.model.window, config_.parallel.cp_strategy)),
       schedule_(lr_schedule(config_)),
       bar_(leads_ && stderr_is_terminal()) {
+  check_blas(engine_.backend(), engine_.memory(), engine_.run().stream);
   position_ = begin_run(engine_, config_, directory_, data_.identity, log_);
   if (position_.resumed_from) saved_step_ = position_.step;
   if (leads_) announce();
@@ -58,16 +64,18 @@ void Trainer::announce() {
   std::ofstream(directory_.config()) << to_text(resolved_);
   metrics_.emplace(directory_.metrics(), position_.samples);
   log_.info("run ", directory_.root.string(), ": ", fivefold::parameter_count(config_.model), " parameters, ",
-            to_string(engine_.mesh().shape()), ", ", context_.transport.kind(), " transport, ", name_of(config_.train.precision));
-  log_.info("data: ", data_.train.samples(), " samples of ", sequence_length(config_), " tokens an epoch; ", usable_cores(),
-            " usable cores, ", config_.train.threads, " threads a rank");
-  if (const auto warning = affinity_warning(config_.train.threads, usable_cores()); !warning.empty()) log_.warn(warning);
+            to_string(engine_.mesh().shape()), ", ", context_.transport.kind(), " transport, ",
+            name_of(config_.train.precision));
+  log_.info("data: ", data_.train.samples(), " samples of ", sequence_length(config_), " tokens an epoch; ",
+            usable_cores(), " usable cores, ", config_.train.threads, " threads a rank");
+  if (const auto warning = affinity_warning(config_.train.threads, usable_cores()); !warning.empty())
+    log_.warn(warning);
   for (const auto& warning : engine_.mesh().warnings()) log_.warn(warning);
 }
 
 bool Trainer::stop_wanted() const {
   if (signals_.seen() != 0) return true;
-  const char* end = std::getenv("SLURM_JOB_END_TIME");   // seconds since the epoch
+  const char* end = std::getenv("SLURM_JOB_END_TIME");  // seconds since the epoch
   if (config_.run.stop_before_s <= 0 || !end) return false;
   const auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return now + config_.run.stop_before_s >= std::strtod(end, nullptr);
@@ -116,8 +124,8 @@ void Trainer::watch_skips(const StepReport& report) {
   log_.warn("update refused (", report.skipped, " so far): ",
             std::isfinite(report.grad_norm) ? "the step had no targets" : "the gradient norm is not finite");
   if (skips_in_row_ > config_.train.max_skips)
-    throw Error(str(skips_in_row_, " updates in a row were refused, train.max_skips is ", config_.train.max_skips,
-                    ": the loss has diverged or the data has no targets"));
+    throw Error(str(skips_in_row_, " updates in a row were refused, train.max_skips is ",
+                    config_.train.max_skips, ": the loss has diverged or the data has no targets"));
 }
 
 void Trainer::after_step(const StepLoss& loss, const StepReport& report, double lr, double seconds) {
@@ -126,19 +134,31 @@ void Trainer::after_step(const StepLoss& loss, const StepReport& report, double 
   if (!leads_) return;
   const auto sequence = sequence_length(config_);
   const auto tokens = config_.train.global_batch * sequence;
-  const StepMetrics metrics{.step = position_.step, .samples = position_.samples, .loss = loss.mean(),
-                            .grad_norm = report.grad_norm, .lr = lr, .tokens = tokens, .valid_tokens = loss.valid_tokens,
-                            .step_seconds = seconds, .devices = context_.world_size(),
-                            .model_flops = model_flops_per_token(config_.model, sequence) * static_cast<double>(tokens),
-                            .memory_peak_bytes = engine_.memory().report().peak_total, .skipped = report.skipped};
+  const StepMetrics metrics{
+      .step = position_.step,
+      .samples = position_.samples,
+      .loss = loss.mean(),
+      .grad_norm = report.grad_norm,
+      .lr = lr,
+      .tokens = tokens,
+      .valid_tokens = loss.valid_tokens,
+      .step_seconds = seconds,
+      .devices = context_.world_size(),
+      .model_flops = model_flops_per_token(config_.model, sequence) * static_cast<double>(tokens),
+      .memory_peak_bytes = engine_.memory().report().peak_total,
+      .skipped = report.skipped};
   metrics_->write(metrics);
   show(metrics);
 }
 
 void Trainer::show(const StepMetrics& m) {
   const auto done = attempts_done(), left = config_.run.steps - done;
-  const ProgressFacts facts{.attempt = done, .attempts = config_.run.steps, .loss = m.loss, .grad_norm = m.grad_norm,
-                            .lr = m.lr, .tokens_per_second = static_cast<double>(m.tokens) / m.step_seconds,
+  const ProgressFacts facts{.attempt = done,
+                            .attempts = config_.run.steps,
+                            .loss = m.loss,
+                            .grad_norm = m.grad_norm,
+                            .lr = m.lr,
+                            .tokens_per_second = static_cast<double>(m.tokens) / m.step_seconds,
                             .seconds_left = static_cast<double>(left) * mean_step_seconds_};
   bar_.show(facts);
   if (!bar_.enabled() && (done % config_.log.every == 0 || left == 0)) log_.info(progress_line(facts));
@@ -149,7 +169,8 @@ void Trainer::evaluate() {
   auto plan = plan_;
   plan.global_batch = std::min(plan.global_batch, data_.valid->samples());
   StepLoss total;
-  for (std::int64_t b = 0; b < config_.data.eval_batches && b * plan.global_batch < data_.valid->samples(); ++b) {
+  for (std::int64_t b = 0; b < config_.data.eval_batches && b * plan.global_batch < data_.valid->samples();
+       ++b) {
     const auto batches = step_batches(*data_.valid, plan, b * plan.global_batch);
     const auto loss = engine_.evaluate(batches, engine_.agree(valid_targets(batches), false).sum);
     total.sum += loss.sum;
@@ -157,18 +178,23 @@ void Trainer::evaluate() {
   }
   if (!leads_) return;
   bar_.clear();
-  metrics_->write(ValidMetrics{.step = position_.step, .samples = position_.samples, .loss = total.mean(), .valid_tokens = total.valid_tokens});
-  log_.info("validation after step ", position_.step, ": loss ", total.mean(), " over ", total.valid_tokens, " tokens");
+  metrics_->write(ValidMetrics{.step = position_.step,
+                               .samples = position_.samples,
+                               .loss = total.mean(),
+                               .valid_tokens = total.valid_tokens});
+  log_.info("validation after step ", position_.step, ": loss ", total.mean(), " over ", total.valid_tokens,
+            " tokens");
 }
 
 void Trainer::save() {
-  if (saved_step_ == position_.step) return;   // a second save at the same step would not differ in weights
+  if (saved_step_ == position_.step) return;  // a second save at the same step would not differ in weights
   context_.transport.world().ledger().set_activity("checkpoint/save");
   PosixFileSystem fs;
   const auto start = Clock::now();
   const auto tensors = state_tensors(engine_);
-  const auto saved = fivefold::save(fs, directory_.checkpoints(), run_state(config_, position_, data_.identity), tensors,
-                                    context_.transport.world(), save_options(config_));
+  const auto saved =
+      fivefold::save(fs, directory_.checkpoints(), run_state(config_, position_, data_.identity), tensors,
+                     context_.transport.world(), save_options(config_));
   saved_step_ = position_.step;
   if (!leads_) return;
   bar_.clear();

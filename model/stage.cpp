@@ -2,7 +2,6 @@
 #include "model/stage.h"
 
 #include "core/transfer.h"
-#include "model/rope.h"
 
 namespace fivefold {
 
@@ -41,9 +40,10 @@ Stage::Stage(const Run& run, const ModelConfig& config, const StagePlan& plan, c
   if (plan_.embeds) embedding_.emplace(table_.find("embed.weight"), table_.find("embed.position"));
   make_units(run, options.zero);
   if (config_.position == Position::rope) {
-    const auto tables = rope_tables(config_, options.context > 0 ? options.context : config_.context);
-    cos_ = upload_table(run, tables.cos, config_.head_dim / 2);
-    sin_ = upload_table(run, tables.sin, config_.head_dim / 2);
+    const auto positions = options.context > 0 ? options.context : config_.context;
+    const auto tables = options.rope ? options.rope : std::make_shared<const RopeTables>(rope_tables(config_, positions));
+    cos_ = upload_table(run, tables->cos, config_.head_dim / 2);
+    sin_ = upload_table(run, tables->sin, config_.head_dim / 2);
   }
   for (auto i = plan_.first_block; i < plan_.end_block; ++i) blocks_.emplace_back(block(i), options.recompute);
   if (plan_.ends)

@@ -10,6 +10,7 @@
 #include "model/head.h"
 #include "model/placement.h"
 #include "model/recompute.h"
+#include "model/rope.h"
 #include "parallel/fsdp/unit.h"
 
 namespace fivefold {
@@ -25,6 +26,7 @@ struct StageOptions {
   CpStrategy cp_strategy = CpStrategy::ring;
   std::int64_t loss_rows = 1024;   // rows of logits that exist at a time
   std::int64_t context = 0;        // positions the rotary tables hold; 0: the model's context
+  std::shared_ptr<const RopeTables> rope;   // those tables, made before; null: each stage makes its own
 };
 
 // Every parameter of the model as this rank sees it; only those of its stages have memory. The stages of a rank share it, so a

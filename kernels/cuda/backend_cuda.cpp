@@ -1,0 +1,33 @@
+// Construction of the CUDA backend and the forwarding of its ops.
+#include "core/cuda.h"
+#include "core/cuda_check.h"
+#include "kernels/cuda/cuda_backend.cuh"
+#include "kernels/cuda/execute.cuh"
+#include "kernels/cuda_backend.h"
+
+namespace fivefold {
+
+namespace {
+
+// Made current before anything of the backend is made on it.
+int current(int device) {
+  const int count = cuda_device_count();
+  if (device < 0 || device >= count) throw UserError(str("CUDA device ", device, " is none of the ", count, " here"));
+  FF_CUDA(cudaSetDevice(device));
+  return device;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(int device) : device_(current(device)) {}
+
+template <class Op>
+void CudaBackend::execute(const Op& op, Stream& stream) {
+  FF_CHECK(stream.device() == (Device{DeviceKind::cuda, device_}), Op::kName, " on a stream of another device");
+  FF_CUDA(cudaSetDevice(device_));
+  cuda::execute(op, cuda::CudaContext{static_cast<cudaStream_t>(stream.native()), scratch_, products_});
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) { return std::make_unique<CudaBackend>(device); }
+
+}  // namespace fivefold

@@ -1,0 +1,178 @@
+// Statistics of logit rows in one pass over memory, and loss and gradient from them: a block a row. Soft-max
+// arithmetic in the arithmetic type, losses in f64.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/execute.cuh"
+
+namespace fivefold::cuda {
+
+namespace {
+
+constexpr int kStats = 3;  // max, sum, target logit
+constexpr int kRowThreads = 512;
+constexpr std::int64_t kMostRows = 1 << 20;  // blocks of a launch; further rows are taken in turn
+
+// Calls f(begin, element count as a constant) for this thread's share of a row of `count` elements.
+template <int N, class F>
+__device__ __forceinline__ void share_of_row(std::int64_t count, F&& f) {
+  for (std::int64_t p = threadIdx.x; p < count / N; p += blockDim.x) f(p * N, std::integral_constant<int, N>{});
+  if constexpr (N > 1)
+    for (std::int64_t i = count / N * N + threadIdx.x; i < count; i += blockDim.x) f(i, std::integral_constant<int, 1>{});
+}
+
+// Maximum and sum of exp(l - maximum) of what a thread has seen.
+template <class A>
+struct Running {
+  A top = -infinity<A>(), sum = 0;
+
+  template <class T, int N>
+  __device__ void absorb(const Pack<T, N>& pack) {
+    A higher = top;
+#pragma unroll
+    for (int l = 0; l < N; ++l) higher = Greatest()(higher, widen<A>(pack.at[l]));
+    if (higher > top) {
+      sum *= exp_of(top - higher);
+      top = higher;
+    }
+    if (top == -infinity<A>()) return;
+#pragma unroll
+    for (int l = 0; l < N; ++l) sum += exp_of(widen<A>(pack.at[l]) - top);
+  }
+};
+
+template <int N, class T>
+__global__ void __launch_bounds__(kRowThreads)
+    vocab_stats(const T* logits, const std::int32_t* target, Accum<T>* stats, std::int64_t rows, std::int64_t width,
+                std::int64_t columns, std::int64_t first_column) {
+  using A = Accum<T>;
+  for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const T* const row = logits + r * width;
+    Running<A> mine;
+    share_of_row<N>(columns, [&](std::int64_t i, auto n) { mine.absorb(load<decltype(n)::value>(row + i)); });
+    const A top = join_block(mine.top, Greatest());
+    const A sum = join_block(mine.top == -infinity<A>() ? A(0) : mine.sum * exp_of(mine.top - top));
+    if (threadIdx.x != 0) continue;
+    const std::int64_t column = target[r] - first_column;
+    const bool here = target[r] != kNoTarget && column >= 0 && column < columns;
+    stats[r * kStats] = top;
+    stats[r * kStats + 1] = sum;
+    stats[r * kStats + 2] = here ? widen<A>(row[column]) : A(0);
+  }
+}
+
+template <class T>
+struct LossRows {
+  using A = Accum<T>;
+  T* logits;
+  const std::int32_t* target;
+  const A* stats;
+  A* row_loss;
+  double* losses;  // [rows]
+  std::int64_t rows, width, columns, parts, first_column;
+  A scale;
+  bool gradient;
+};
+
+// What the parts of a row join to. Every thread of the block does this for itself.
+template <class A>
+struct Joined {
+  A top = -infinity<A>(), sum = 0, target = 0;
+
+  __device__ Joined(const A* stats, std::int64_t parts, std::int64_t stride) {
+    for (std::int64_t p = 0; p < parts; ++p) top = Greatest()(top, stats[p * stride]);
+    for (std::int64_t p = 0; p < parts; ++p) {
+      const A* const part = stats + p * stride;
+      sum += part[1] * exp_of(part[0] - top);  // a part without columns adds 0
+      target += part[2];
+    }
+  }
+  __device__ double loss() const {
+    return log(static_cast<double>(sum)) + (static_cast<double>(top) - static_cast<double>(target));
+  }
+};
+
+template <int N, class T>
+__global__ void __launch_bounds__(kRowThreads) cross_entropy(LossRows<T> op) {
+  using A = Accum<T>;
+  for (std::int64_t r = blockIdx.x; r < op.rows; r += gridDim.x) {
+    const bool counts = op.target[r] != kNoTarget;
+    const Joined<A> joined(op.stats + r * kStats, counts ? op.parts : 0, op.rows * kStats);
+    if (threadIdx.x == 0) {
+      const double loss = counts ? joined.loss() : 0.0;
+      op.losses[r] = loss;
+      if (op.row_loss) op.row_loss[r] = static_cast<A>(loss);
+    }
+    if (!op.gradient) continue;
+    const std::int64_t column = op.target[r] - op.first_column, real = counts ? op.columns : 0;
+    const A factor = op.scale / joined.sum;
+    T* const row = op.logits + r * op.width;
+    share_of_row<N>(op.width, [&](std::int64_t i, auto n) {
+      auto pack = load<decltype(n)::value>(row + i);
+#pragma unroll
+      for (int l = 0; l < decltype(n)::value; ++l) {
+        const A p = factor * exp_of(widen<A>(pack.at[l]) - joined.top);
+        pack.at[l] = narrow<T>(i + l >= real ? A(0) : i + l == column ? p - op.scale : p);
+      }
+      store(row + i, pack);
+    });
+  }
+}
+
+// loss += sum of the rows' losses, in one order.
+__global__ void add_losses(const double* losses, std::int64_t rows, double* loss) {
+  double sum = 0;
+  for (std::int64_t r = threadIdx.x; r < rows; r += blockDim.x) sum += losses[r];
+  sum = join_block(sum);
+  if (threadIdx.x == 0) *loss += sum;
+}
+
+// True where rows of `width` elements can be taken in packs.
+template <class T>
+bool in_packs(const Tensor& logits) {
+  return logits.dim(1) % kPackOf<T> == 0 && packs_aligned({logits.raw()});
+}
+
+template <class T>
+void queue_stats(const VocabStats& op, const CudaContext& ctx) {
+  const std::int64_t rows = op.logits.dim(0);
+  if (rows == 0) return;
+  const auto queue = [&](auto kernel) {
+    kernel<<<blocks_for(rows, 1, kMostRows), kRowThreads, 0, ctx.stream>>>(
+        elements<T>(op.logits), elements<std::int32_t>(op.target), elements<Accum<T>>(op.stats), rows, op.logits.dim(1),
+        op.columns, op.first_column);
+    FF_CUDA(cudaGetLastError());
+  };
+  in_packs<T>(op.logits) ? queue(vocab_stats<kPackOf<T>, T>) : queue(vocab_stats<1, T>);
+}
+
+template <class T>
+void queue_cross_entropy(const CrossEntropy& op, const CudaContext& ctx) {
+  using A = Accum<T>;
+  const std::int64_t rows = op.logits.dim(0);
+  if (rows == 0) return;
+  const LossRows<T> f{elements<T>(op.logits),   elements<std::int32_t>(op.target),
+                      elements<A>(op.stats),    elements<A>(op.row_loss),
+                      ctx.room<double>(rows),   rows,
+                      op.logits.dim(1),         op.columns,
+                      op.stats.dim(0),          op.first_column,
+                      static_cast<A>(op.scale), op.gradient};
+  const auto blocks = blocks_for(rows, 1, kMostRows);
+  if (in_packs<T>(op.logits))
+    cross_entropy<kPackOf<T>><<<blocks, kRowThreads, 0, ctx.stream>>>(f);
+  else
+    cross_entropy<1><<<blocks, kRowThreads, 0, ctx.stream>>>(f);
+  FF_CUDA(cudaGetLastError());
+  add_losses<<<1, kRowThreads, 0, ctx.stream>>>(f.losses, rows, elements<double>(op.loss));
+  FF_CUDA(cudaGetLastError());
+}
+
+}  // namespace
+
+void execute(const VocabStats& op, const CudaContext& ctx) {
+  with_device_float(op.logits.dtype(), [&](auto t) { queue_stats<decltype(t)>(op, ctx); });
+}
+
+void execute(const CrossEntropy& op, const CudaContext& ctx) {
+  with_device_float(op.logits.dtype(), [&](auto t) { queue_cross_entropy<decltype(t)>(op, ctx); });
+}
+
+}  // namespace fivefold::cuda
