@@ -30,13 +30,6 @@ const std::vector<ArgumentSpec>& own_options() {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-Config checked(const std::vector<Setting>& settings, int world) {
-  auto config = resolve(settings).config;
-  check(config, world);
-  check_supported(config);
-  return config;
-}
-
 std::vector<Setting> with_reference(std::vector<Setting> settings, const Reference& reference) {
   settings.insert(settings.begin(), {"model.from_hf", reference.dir.string(), "--reference"});
   settings.insert(settings.begin(), {"data.sequence", std::to_string(reference.sequence), "--reference"});
@@ -87,9 +80,11 @@ int parity_command(std::span<const std::string> args) {
   PosixFileSystem fs;
   std::optional<Reference> reference;
   if (stored) reference = read_reference(fs, line.own.text("--reference"));
-  const WorldOptions world{.ranks = line.ranks()};
+  const auto config = resolve(stored ? with_reference(line.settings, *reference) : line.settings).config;
+  const WorldOptions world{.ranks = line.ranks(), .transport = config.parallel.transport};
   const int ranks = world_size(world, read_launch_environment());
-  const auto config = checked(stored ? with_reference(line.settings, *reference) : line.settings, ranks);
+  check(config, ranks);
+  check_supported(config);
   if (!stored) check_parity_size(config.model);
   const auto steps = line.own.integer("--steps", 1, kSteps);
   return run_world(world, [&](RankContext& context) {

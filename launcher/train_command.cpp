@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "launcher/command_line.h"
+#include "launcher/explain.h"
 #include "launcher/supported.h"
 #include "launcher/trainer.h"
 
@@ -17,9 +18,10 @@ constexpr const char* kUsage =
 }
 
 int train_command(std::span<const std::string> args) {
-  const auto line = parse_command_line(args, {});
+  const std::vector<ArgumentSpec> own{explain_option()};
+  const auto line = parse_command_line(args, own);
   if (line.own.has("--help")) {
-    std::fputs(command_help(kUsage, {}, line).c_str(), stdout);
+    std::fputs(command_help(kUsage, own, line).c_str(), stdout);
     return 0;
   }
   if (line.settings.empty()) throw UserError("train needs a configuration: --config FILE, or --section.key=value settings");
@@ -28,7 +30,11 @@ int train_command(std::span<const std::string> args) {
   check(resolved.config, world_size(world, read_launch_environment()));
   check_supported(resolved.config);
   const StopSignals signals;
-  return run_world(world, [&](RankContext& context) { return Trainer(resolved, context, signals).run(); });
+  return run_world(world, [&](RankContext& context) {
+    if (line.own.has(kExplainOption) && context.world_rank() == 0)
+      std::fputs(explain_gradients(resolved.config, context.world_size()).c_str(), stdout);
+    return Trainer(resolved, context, signals).run();
+  });
 }
 
 }  // namespace fivefold

@@ -1,0 +1,37 @@
+// Matrix products by cuBLASLt. The plan of a product (descriptors and the algorithm that the library proposes) is
+// kept by its shape, types and alignment, so a step asks the library nothing that it asked before.
+#pragma once
+#include <array>
+#include <map>
+#include <memory>
+
+#include "kernels/cuda/context.cuh"
+#include "kernels/ops/dense.h"
+
+namespace fivefold::cuda {
+
+class LtProducts {
+ public:
+  // Of the current device.
+  LtProducts();
+  ~LtProducts();
+
+  // Queues the product and returns true, or returns false where the library has no way to do it as asked: no inner
+  // dimension, a bias in another dtype than c's or off an address of 16 bytes, f64 with a bias.
+  bool multiply(const Gemm& op, cudaStream_t stream);
+
+ private:
+  struct Library;
+  struct Plan;
+  using Key = std::array<std::int64_t, 11>;
+  Plan& plan_for(const Gemm& op);
+
+  std::unique_ptr<Library> library_;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+  Scratch workspace_;
+};
+
+// The same product by a kernel of our own: any shapes, dtypes and addresses.
+void multiply_in_tiles(const Gemm& op, cudaStream_t stream);
+
+}  // namespace fivefold::cuda

@@ -1,0 +1,157 @@
+// The library is column-major: it is asked for c^T = op(b)^T op(a)^T, whose operands are our rows as they lie.
+#include <cublasLt.h>
+
+#include "core/cuda_check.h"
+#include "core/types.h"
+#include "kernels/cuda/execute.cuh"
+#include "kernels/cuda/products.cuh"
+
+namespace fivefold::cuda {
+
+namespace {
+
+constexpr std::int64_t kWorkspace = 32 << 20;  // bytes, as NVIDIA advises for Hopper
+
+void check_lt(cublasStatus_t status, const char* statement, int line) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail(__FILE__, line, statement, cublasGetStatusString(status));
+}
+#define FF_LT(expr) check_lt((expr), #expr, __LINE__)
+
+cudaDataType_t data_type(DType dtype) {
+  return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+// The largest power of two up to 256 that divides an address.
+std::uint32_t alignment_of(const Tensor& t) {
+  const auto address = reinterpret_cast<std::uintptr_t>(t.raw());
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(256, address & (~address + 1)));
+}
+
+bool bias_fits(const Gemm& op) {
+  return !op.bias || (op.bias.dtype() == op.c.dtype() && op.a.dtype() != DType::f64 && alignment_of(op.bias) >= 16);
+}
+
+struct Layout {
+  cublasLtMatrixLayout_t it = nullptr;
+  // Our rows, which the library sees as columns.
+  explicit Layout(const Tensor& t) {
+    FF_LT(cublasLtMatrixLayoutCreate(&it, data_type(t.dtype()), static_cast<std::uint64_t>(t.dim(1)),
+                                     static_cast<std::uint64_t>(t.dim(0)), t.dim(1)));
+  }
+  ~Layout() { cublasLtMatrixLayoutDestroy(it); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+};
+
+struct Preference {
+  cublasLtMatmulPreference_t it = nullptr;
+  Preference() { FF_LT(cublasLtMatmulPreferenceCreate(&it)); }
+  ~Preference() { cublasLtMatmulPreferenceDestroy(it); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+
+  template <class V>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, V value) {
+    FF_LT(cublasLtMatmulPreferenceSetAttribute(it, attribute, &value, sizeof(value)));
+  }
+};
+
+}  // namespace
+
+struct LtProducts::Library {
+  cublasLtHandle_t handle = nullptr;
+  Library() { FF_LT(cublasLtCreate(&handle)); }
+  ~Library() { cublasLtDestroy(handle); }
+};
+
+struct LtProducts::Plan {
+  cublasLtMatmulDesc_t product = nullptr;
+  Layout a, b, c;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool found = false;
+
+  explicit Plan(const Gemm& op) : a(op.a), b(op.b), c(op.c) {
+    const bool f64 = op.a.dtype() == DType::f64;
+    FF_LT(cublasLtMatmulDescCreate(&product, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, f64 ? CUDA_R_64F : CUDA_R_32F));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, op.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, op.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!op.bias) return;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(op.bias.dtype()));
+    set_bias(op.bias);
+  }
+  ~Plan() { cublasLtMatmulDescDestroy(product); }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  template <class V>
+  void set(cublasLtMatmulDescAttributes_t attribute, V value) {
+    FF_LT(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof(value)));
+  }
+  void set_bias(const Tensor& bias) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
+  }
+  // Asks the library for its first proposal; `found` says whether there is one.
+  void choose(const Gemm& op, cublasLtHandle_t handle) {
+    Preference preference;
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::size_t>(kWorkspace));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(op.b));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(op.a));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(op.c));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(op.c));
+    cublasLtMatmulHeuristicResult_t result{};
+    int count = 0;
+    const auto status =
+        cublasLtMatmulAlgoGetHeuristic(handle, product, b.it, a.it, c.it, c.it, preference.it, 1, &result, &count);
+    found = status == CUBLAS_STATUS_SUCCESS && count > 0;
+    if (!found && status != CUBLAS_STATUS_NOT_SUPPORTED) FF_LT(status);
+    algorithm = result.algo;
+  }
+};
+
+LtProducts::LtProducts() : library_(std::make_unique<Library>()) {}
+LtProducts::~LtProducts() = default;
+
+LtProducts::Plan& LtProducts::plan_for(const Gemm& op) {
+  const Key key{op.m(),
+                op.n(),
+                op.k(),
+                op.transpose_a,
+                op.transpose_b,
+                static_cast<std::int64_t>(op.a.dtype()),
+                static_cast<std::int64_t>(op.c.dtype()),
+                static_cast<bool>(op.bias),
+                alignment_of(op.a),
+                alignment_of(op.b),
+                alignment_of(op.c)};
+  auto& plan = plans_[key];
+  if (!plan) {
+    auto made = std::make_unique<Plan>(op);
+    made->choose(op, library_->handle);
+    plan = std::move(made);
+  }
+  return *plan;
+}
+
+bool LtProducts::multiply(const Gemm& op, cudaStream_t stream) {
+  if (op.k() == 0 || !bias_fits(op)) return false;
+  Plan& plan = plan_for(op);
+  if (!plan.found) return false;
+  if (op.bias) plan.set_bias(op.bias);
+  const double one = 1, beta = op.beta;
+  const float one_f32 = 1, beta_f32 = static_cast<float>(op.beta);
+  const bool f64 = op.a.dtype() == DType::f64;
+  const void* const by = f64 ? static_cast<const void*>(&one) : &one_f32;
+  const void* const keep = f64 ? static_cast<const void*>(&beta) : &beta_f32;
+  FF_LT(cublasLtMatmul(library_->handle, plan.product, by, op.b.raw(), plan.b.it, op.a.raw(), plan.a.it, keep, op.c.raw(),
+                       plan.c.it, op.c.raw(), plan.c.it, &plan.algorithm, workspace_.get<std::byte>(kWorkspace, stream),
+                       static_cast<std::size_t>(kWorkspace), stream));
+  return true;
+}
+
+void execute(const Gemm& op, const CudaContext& ctx) {
+  if (op.c.count() == 0) return;
+  if (!ctx.products.multiply(op, ctx.stream)) multiply_in_tiles(op, ctx.stream);
+}
+
+}  // namespace fivefold::cuda
