@@ -2,8 +2,10 @@
 // weights of elsewhere.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <csignal>
-#include <fstream>
 #include <thread>
 
 #include "checkpoint/diff.h"
@@ -135,7 +137,7 @@ class Stopper {
   Stopper(std::filesystem::path metrics, std::size_t lines, int signal)
       : thread_([=, this] {
           while (!ended_ && test::read_metrics(metrics).size() < lines) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          if (!ended_) std::raise(signal), kill(getpid(), signal);
+          if (!ended_) kill(getpid(), signal);
         }) {}
   ~Stopper() {
     ended_ = true;

@@ -1,0 +1,138 @@
+// Every case of every op on a CUDA device, as one test an op and dtype: held to the CPU op's own error, guards,
+// inputs unchanged, outputs filled with NaN before, the same bits when run again, shared memory. One more refuses
+// a stream of another device.
+#include <gtest/gtest.h>
+
+#include "core/cuda.h"
+#include "kernels/cuda_backend.h"
+#include "tests/kernels/op_checks.h"
+
+namespace fivefold::cases {
+namespace {
+
+// A CPU machine and a CUDA one.
+class Pair {
+ public:
+  const Machine& cpu() const { return cpu_; }
+  const Machine& cuda() const { return cuda_; }
+
+ private:
+  CpuStream cpu_stream_;
+  std::shared_ptr<Memory> cpu_memory_ = make_cpu_memory();
+  std::unique_ptr<Backend> cpu_backend_ = make_cpu_backend();
+  std::unique_ptr<Stream> stream_ = make_cuda_stream(0);
+  std::shared_ptr<Memory> memory_ = make_cuda_memory(0, {.poison = true});
+  std::unique_ptr<Backend> backend_ = make_cuda_backend(0);
+  Machine cpu_{*cpu_backend_, *cpu_memory_, cpu_stream_}, cuda_{*backend_, *memory_, *stream_};
+};
+
+// Two runs on the device. Error at most twice that of the CPU op in this dtype and one ulp (1e-12 in f64).
+template <class Op>
+Faults check_against_cpu(const Case<Op>& c, const Pair& machines) {
+  Faults faults;
+  const auto initial = initial_values(c);
+  auto exact = initial;
+  c.exact(c.op, exact);
+  const auto cpu = evaluate(machines.cpu(), c, initial);
+  Blocks first;
+  for (const auto* run : {"first", "second"}) {
+    const Placed<Op> placed(c, initial, machines.cuda());
+    machines.cuda().backend.run(placed.op, machines.cuda().stream);
+    auto blocks = read_blocks(placed, machines.cuda());
+    if (first.empty()) first = blocks;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const auto& operand = placed.operands[i];
+      const auto& name = operand.info->name;
+      check_bytes(operand, blocks[i], faults);
+      compare_bits(str(run, " run"), operand, first[i], blocks[i], faults);
+      if (operand.info->role == Role::input) continue;
+      const double bound = error_bound(*operand.info, c.dtype, exact[name], cpu[name]);
+      compare_numbers(name, numbers_of(operand, blocks[i]), exact[name], bound, faults);
+    }
+  }
+  return faults;
+}
+
+// At addresses that 16 bytes divide the kernels read whole packs, and off them single elements: both are run.
+template <class Op>
+Faults check_aligned(const Case<Op>& c, const Pair& machines) {
+  Faults faults;
+  const auto initial = initial_values(c);
+  auto exact = initial;
+  c.exact(c.op, exact);
+  const auto cpu = evaluate(machines.cpu(), c, initial);
+  const Placed<Op> placed(c, initial, machines.cuda(), Placing::aligned);
+  machines.cuda().backend.run(placed.op, machines.cuda().stream);
+  for (const auto& operand : placed.operands) {
+    const auto block = read_block(operand, machines.cuda());
+    const auto& name = operand.info->name;
+    check_bytes(operand, block, faults);
+    if (operand.info->role != Role::input)
+      compare_numbers(str(name, ", aligned"), numbers_of(operand, block), exact[name],
+                      error_bound(*operand.info, c.dtype, exact[name], cpu[name]), faults);
+  }
+  return faults;
+}
+
+template <class Op>
+Faults run_cases(DType dtype) {
+  const Pair machines;
+  Faults all;
+  for (const auto& c : cases<Op>(Scale::test)) {
+    if (c.dtype != dtype) continue;
+    for (const auto& found :
+         {check_against_cpu(c, machines), check_aligned(c, machines), check_sharing(c, machines.cuda())})
+      for (const auto& fault : found) all.push_back(str(c.name(), ": ", fault));
+  }
+  return all;
+}
+
+constexpr std::array kDTypes{DType::f64, DType::f32, DType::bf16};
+
+class GpuOps : public testing::Test {
+ public:
+  explicit GpuOps(std::function<Faults()> run) : run_(std::move(run)) {}
+  void TestBody() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+    for (const auto& fault : run_()) ADD_FAILURE() << fault;
+  }
+
+ private:
+  std::function<Faults()> run_;
+};
+
+template <class Op>
+void add_tests() {
+  for (const auto dtype : kDTypes) {
+    const auto of_dtype = [dtype](const Case<Op>& c) { return c.dtype == dtype; };
+    const auto all = cases<Op>(Scale::test);
+    if (std::none_of(all.begin(), all.end(), of_dtype)) continue;
+    testing::RegisterTest("GpuOps", str(Op::kName, '_', dtype).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [dtype]() -> testing::Test* { return new GpuOps([dtype] { return run_cases<Op>(dtype); }); });
+  }
+}
+
+template <class... Ops>
+bool add_all(OpList<Ops...>) {
+  (add_tests<Ops>(), ...);
+  return true;
+}
+
+[[maybe_unused]] const bool kAdded = add_all(AllOps{});
+
+TEST(GpuBackend, RefusesAStreamOfAnotherDevice) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto backend = make_cuda_backend(0);
+  EXPECT_EQ(backend->device(), DeviceKind::cuda);
+  const auto stream = make_cuda_stream(0);
+  const auto memory = make_cuda_memory(0);
+  CpuStream host;
+  Fill fill;
+  fill.x = empty(*memory, {3}, DType::f32, Tag::workspace, *stream);
+  EXPECT_THROW(backend->run(fill, host), Error);
+}
+
+TEST(GpuBackend, RefusesADeviceThatIsNotThere) { EXPECT_THROW(make_cuda_backend(cuda_device_count()), Error); }
+
+}  // namespace
+}  // namespace fivefold::cases
