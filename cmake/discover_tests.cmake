@@ -15,8 +15,11 @@ if("@FIVEFOLD_SANITIZE@" STREQUAL thread)
   list(APPEND environment ${tsan_environment})
 endif()
 
-# register_entry(NAME LABELS TIMEOUT PROCESSORS command...)
+# register_entry(NAME LABELS TIMEOUT PROCESSORS command...): seconds without sanitizers, which may take five times as long
 function(register_entry name labels timeout processors)
+  if(NOT "@FIVEFOLD_SANITIZE@" STREQUAL "")
+    math(EXPR timeout "5 * ${timeout}")
+  endif()
   add_test(${name} ${ARGN})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}" LABELS "${labels}" TIMEOUT ${timeout}
                        PROCESSORS ${processors} WORKING_DIRECTORY ${bin_dir})
