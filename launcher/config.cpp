@@ -115,9 +115,37 @@ void check_optimizer(const Config& c) {
           o.decay_steps, " and run.steps - warmup_steps = ", room, "; the nearest decay_steps is ", room);
 }
 
+// What the model asks of a mesh: the rules below, as one question.
+MeshRule suits(const Config& c) {
+  return [&c](const MeshShape& mesh) {
+    const auto& m = c.model;
+    const auto stages = std::int64_t{mesh.pp} * c.parallel.chunks, given = std::ssize(c.parallel.stage_layers);
+    const bool ulysses = c.parallel.cp_strategy == CpStrategy::ulysses;
+    return fits_heads(m, mesh.tp) && stages <= m.layers && (given == 0 || given == stages) &&
+           (!ulysses || m.heads / mesh.tp % mesh.cp == 0) &&
+           (m.experts == 0 ? mesh.ep == 1 : m.experts % mesh.ep == 0);
+  };
+}
+
+// The rules of layouts. Those that another layout of as many ranks would keep also name the nearest.
+void check_layout(const Config& c, const MeshShape& mesh) {
+  try {
+    check_tensor_parallel(c);
+    check_pipeline(c);
+    check_experts(c, mesh);
+    check_context_parallel(c);
+  } catch (const UserError& error) {
+    if (suits(c)(mesh)) throw;
+    const auto nearest = nearest_mesh(mesh, mesh.world(), suits(c));
+    const auto of_ranks = str(" of ", mesh.world(), mesh.world() == 1 ? " rank" : " ranks");
+    throw UserError(str(error.what(), nearest ? str("; the nearest layout", of_ranks, " that fits is ", to_string(*nearest))
+                                              : str("; no layout", of_ranks, " fits")));
+  }
+}
+
 }  // namespace
 
-MeshShape mesh_shape(const ParallelConfig& p, int world) {
+MeshShape mesh_shape(const ParallelConfig& p, int world, const MeshRule& fits) {
   MeshShape shape{.pp = p.pp,
                   .replicate = std::max(p.replicate, 1),
                   .shard = std::max(p.shard, 1),
@@ -131,7 +159,7 @@ MeshShape mesh_shape(const ParallelConfig& p, int world) {
     else if (p.replicate == 0)
       shape.replicate = static_cast<int>(world / given);
   }
-  check_mesh(shape, world);
+  check_mesh(shape, world, fits);
   return shape;
 }
 
