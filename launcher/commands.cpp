@@ -2,6 +2,7 @@
 #include "launcher/commands.h"
 
 #include "launcher/bench_command.h"
+#include "launcher/ckpt_command.h"
 #include "launcher/data_command.h"
 #include "launcher/generate_command.h"
 #include "launcher/import_command.h"
@@ -16,6 +17,7 @@ const std::vector<Command>& commands() {
       {"train", "train a model", train_command},
       {"plan", "what a run would do on any number of ranks: memory, traffic, pipeline", plan_command},
       {"parity", "compare this layout with one rank or a stored trajectory", parity_command},
+      {"ckpt", "list, verify, compare and prune checkpoints", ckpt_command},
       {"import", "weights of other programs into a checkpoint", import_command},
       {"export", "a checkpoint into files of other programs", export_command},
       {"generate", "continue a text with a trained model", generate_command},

@@ -37,6 +37,9 @@ void check_tensor_parallel(const Config& c) {
           "parallel.tp must divide model.heads, and divide or be a multiple of model.kv_heads, but tp = ",
           c.parallel.tp, ", heads = ", m.heads, ", kv_heads = ", m.kv_heads, "; the nearest tp is ",
           nearest_tp(m, c.parallel.tp));
+  require(m.qk_norm != QkNorm::full || c.parallel.tp == 1,
+          "model.qk_norm = full normalises over all heads together and needs parallel.tp = 1, but it is ",
+          c.parallel.tp);
 }
 
 void check_chunks(const ParallelConfig& p) {
@@ -121,7 +124,7 @@ MeshRule suits(const Config& c) {
     const auto& m = c.model;
     const auto stages = std::int64_t{mesh.pp} * c.parallel.chunks, given = std::ssize(c.parallel.stage_layers);
     const bool ulysses = c.parallel.cp_strategy == CpStrategy::ulysses;
-    return fits_heads(m, mesh.tp) && stages <= m.layers && (given == 0 || given == stages) &&
+    return fits_heads(m, mesh.tp) && (m.qk_norm != QkNorm::full || mesh.tp == 1) && stages <= m.layers && (given == 0 || given == stages) &&
            (!ulysses || m.heads / mesh.tp % mesh.cp == 0) &&
            (m.experts == 0 ? mesh.ep == 1 : m.experts % mesh.ep == 0);
   };
@@ -185,13 +188,7 @@ LrSchedule lr_schedule(const Config& config) {
 
 void check(const Config& config, int world) {
   check(config.model);
-  const auto mesh = mesh_shape(config.parallel, world);
-  require(config.model.qk_norm != QkNorm::full || mesh.tp == 1,
-          "model.qk_norm = full normalises over all heads together and needs parallel.tp = 1, but it is ", mesh.tp);
-  check_tensor_parallel(config);
-  check_pipeline(config);
-  check_experts(config, mesh);
-  check_context_parallel(config);
+  check_layout(config, mesh_shape(config.parallel, world, suits(config)));
   check_sequence(config);
   check_optimizer(config);
 }

@@ -154,7 +154,8 @@ struct Config {
 
 // The degrees with auto filled in so that they multiply to `world`: shard takes what is left, replicate is 1
 // unless given. Throws UserError with the numbers where that is impossible.
-MeshShape mesh_shape(const ParallelConfig& parallel, int world);
+// `fits`: what else must hold of a mesh that the refusal names instead.
+MeshShape mesh_shape(const ParallelConfig& parallel, int world, const MeshRule& fits = {});
 
 // The storage dtypes with the default filled in.
 DType master_dtype(const TrainConfig& train);

@@ -71,6 +71,8 @@ void Trainer::announce() {
   if (const auto warning = affinity_warning(config_.train.threads, usable_cores()); !warning.empty())
     log_.warn(warning);
   for (const auto& warning : engine_.mesh().warnings()) log_.warn(warning);
+  if (engine_.mesh().size(Axis::pp) > 1)
+    log_.info("stages:\n", stage_map_text(engine_.pipeline().split, engine_.pipeline().map));
 }
 
 bool Trainer::stop_wanted() const {

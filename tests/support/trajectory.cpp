@@ -14,8 +14,9 @@ namespace {
 
 ModelConfig small(std::int64_t kv_heads) {
   ModelConfig c;
-  c.layers = 2, c.hidden = 20, c.heads = 4, c.kv_heads = kv_heads, c.head_dim = 6, c.ffn = 28, c.vocab = 250, c.context = 16;
-  c.init_std = 0.3;   // gradients of some size everywhere
+  c.layers = 2, c.hidden = 20, c.heads = 4, c.kv_heads = kv_heads, c.head_dim = 6, c.ffn = 28, c.vocab = 250,
+  c.context = 16;
+  c.init_std = 0.3;  // gradients of some size everywhere
   return c;
 }
 
@@ -44,7 +45,9 @@ void append_row(MicroBatch& b, const Problem& p, std::int64_t sample, std::int64
   b.k_index.push_back(row);
 }
 
-void append_bytes(std::string& out, const void* data, std::size_t size) { out.append(static_cast<const char*>(data), size); }
+void append_bytes(std::string& out, const void* data, std::size_t size) {
+  out.append(static_cast<const char*>(data), size);
+}
 
 // Per parameter: its index, rows and columns of the box, the elements.
 std::string encode(Engine& engine, Tensor ShardedParam::*member) {
@@ -52,8 +55,8 @@ std::string encode(Engine& engine, Tensor ShardedParam::*member) {
   for (const auto* p : engine.params()) {
     const auto& box = p->param->storage_box;
     const bool matrix = box.begin.rank() > 1;
-    const std::array<std::int64_t, 5> head{p->param->index, box.begin[0], box.end[0], matrix ? box.begin[1] : 0,
-                                           matrix ? box.end[1] : 1};
+    const std::array<std::int64_t, 5> head{p->param->index, box.begin[0], box.end[0],
+                                           matrix ? box.begin[1] : 0, matrix ? box.end[1] : 1};
     const auto values = to_host(p->*member, engine.run().stream);
     append_bytes(out, head.data(), sizeof head);
     append_bytes(out, values.data(), values.size() * sizeof(double));
@@ -62,7 +65,8 @@ std::string encode(Engine& engine, Tensor ShardedParam::*member) {
 }
 
 // Puts one rank's boxes into the whole tensors.
-void decode(const std::string& bytes, const ParamTable& table, Tensors& whole, std::map<std::string, std::vector<bool>>& seen) {
+void decode(const std::string& bytes, const ParamTable& table, Tensors& whole,
+            std::map<std::string, std::vector<bool>>& seen) {
   for (std::size_t at = 0; at < bytes.size();) {
     std::array<std::int64_t, 5> head;
     std::memcpy(head.data(), &bytes[at], sizeof head);
@@ -74,8 +78,8 @@ void decode(const std::string& bytes, const ParamTable& table, Tensors& whole, s
         const auto i = static_cast<std::size_t>(r * param.global.row_count() + c);
         double value;
         std::memcpy(&value, &bytes[at], sizeof value);
-        FF_CHECK(!seen[param.name][i] || std::memcmp(&values[i], &value, sizeof value) == 0, param.name, " element ", i,
-                 ": ranks hold ", values[i], " and ", value);
+        FF_CHECK(!seen[param.name][i] || std::memcmp(&values[i], &value, sizeof value) == 0, param.name,
+                 " element ", i, ": ranks hold ", values[i], " and ", value);
         values[i] = value;
         seen[param.name][i] = true;
       }
@@ -127,10 +131,11 @@ ModelConfig small_qwen3() {
 }
 
 std::string to_string(const Layout& l) {
-  return str(fivefold::to_string(l.mesh), ", micro-batch ", l.micro_batch, ", recompute ", static_cast<int>(l.stage.recompute),
-             ", zero ", l.stage.zero.stage, l.stage.zero.reduce_each_micro_batch ? ", reduced each micro-batch" : "",
-             l.stage.zero.reshard_after_use ? "" : ", whole all step", ", ", l.strategy, ", ", l.pipeline.schedule, ", chunks ",
-             l.pipeline.chunks);
+  return str(fivefold::to_string(l.mesh), ", micro-batch ", l.micro_batch, ", recompute ",
+             static_cast<int>(l.stage.recompute), ", zero ", l.stage.zero.stage,
+             l.stage.zero.reduce_each_micro_batch ? ", reduced each micro-batch" : "",
+             l.stage.zero.reshard_after_use ? "" : ", whole all step", ", ", l.strategy, ", ",
+             l.pipeline.schedule, ", chunks ", l.pipeline.chunks);
 }
 
 MicroBatch sample_batch(const Problem& p, std::int64_t first, std::int64_t count, std::int64_t sequences) {
@@ -151,7 +156,8 @@ std::vector<MicroBatch> problem_batches(const Problem& p, const BatchPlan& plan,
   std::vector<MicroBatch> out;
   const auto count = micro_batches_per_step(plan.global_batch, plan.data_ranks, plan.micro_batch);
   for (std::int64_t m = 0; m < count; ++m) {
-    const auto s = samples_of(step * plan.global_batch, plan.global_batch, plan.data_rank, plan.data_ranks, plan.micro_batch, m);
+    const auto s = samples_of(step * plan.global_batch, plan.global_batch, plan.data_rank, plan.data_ranks,
+                              plan.micro_batch, m);
     out.push_back(fitted(sample_batch(p, s.first, s.count, plan.micro_batch), plan));
   }
   return out;
@@ -164,18 +170,30 @@ Tensors gather(Engine& engine, Tensor ShardedParam::*member) {
     whole[p.name].resize(static_cast<std::size_t>(p.global.count()));
     seen[p.name].resize(static_cast<std::size_t>(p.global.count()));
   }
-  for (const auto& bytes : engine.mesh().world().gather_bytes(encode(engine, member))) decode(bytes, engine.table(), whole, seen);
+  for (const auto& bytes : engine.mesh().world().gather_bytes(encode(engine, member)))
+    decode(bytes, engine.table(), whole, seen);
   for (const auto& [name, elements] : seen)
-    FF_CHECK(std::find(elements.begin(), elements.end(), false) == elements.end(), name, " has elements that no rank holds");
+    FF_CHECK(std::find(elements.begin(), elements.end(), false) == elements.end(), name,
+             " has elements that no rank holds");
   return whole;
 }
 
-Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p, const Layout& layout) {
-  Engine engine({.model = p.model, .mesh = layout.mesh, .dtype = p.dtype, .stage = layout.stage, .pipeline = layout.pipeline, .optimizer = p.optimizer,
-                 .memory = {.poison = true}, .wrap_backend = {}},
+Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p,
+                 const Layout& layout) {
+  auto stage = layout.stage;
+  stage.cp_strategy = layout.strategy;
+  Engine engine({.model = p.model,
+                 .mesh = layout.mesh,
+                 .dtype = p.dtype,
+                 .stage = stage,
+                 .pipeline = layout.pipeline,
+                 .optimizer = p.optimizer,
+                 .memory = {.poison = true},
+                 .wrap_backend = {}},
                 transport, slots);
   engine.initialize(p.init);
-  const auto plan = plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
+  const auto plan =
+      plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
   Trajectory t;
   for (std::int64_t step = 0; step < p.steps; ++step) {
     const auto batches = problem_batches(p, plan, step);
@@ -192,17 +210,17 @@ Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const
   return t;
 }
 
-Trajectory train(const Problem& problem, const Layout& layout, std::vector<std::vector<LedgerRecord>>* ledgers) {
+Trajectory train(const Problem& problem, const Layout& layout,
+                 std::vector<std::vector<LedgerRecord>>* ledgers) {
   Trajectory result;
   std::vector<HostSlot> slots;
   for (int r = 0; r < layout.mesh.world(); ++r) slots.push_back({"host", r});
-  const auto made = run_ranks(
-      layout.mesh.world(),
-      [&](Transport& transport) {
-        auto mine = train(transport, slots, problem, layout);
-        if (transport.world().rank() == 0) result = std::move(mine);
-      },
-      {.keep_all = ledgers != nullptr});
+  const auto made = run_ranks(layout.mesh.world(),
+                              [&](Transport& transport) {
+                                auto mine = train(transport, slots, problem, layout);
+                                if (transport.world().rank() == 0) result = std::move(mine);
+                              },
+                              {.keep_all = ledgers != nullptr});
   for (const auto& ledger : made)
     if (ledgers) ledgers->push_back(ledger->records());
   return result;
@@ -224,18 +242,21 @@ Distance distance(const Trajectory& a, const Trajectory& b, const Problem& p) {
   }
   const double rates = p.lr * static_cast<double>(a.loss.size());
   d.weights = largest_difference(a.weights, b.weights, rates).first;
-  d.moments = std::max(largest_difference(a.m, b.m, 1e-6 * norm).first, largest_difference(a.v, b.v, 1e-6 * norm * norm).first);
+  d.moments = std::max(largest_difference(a.m, b.m, 1e-6 * norm).first,
+                       largest_difference(a.v, b.v, 1e-6 * norm * norm).first);
   return d;
 }
 
 std::string to_string(const Distance& d) {
-  return str("loss ", d.loss, ", norm ", d.grad_norm, ", gradients ", d.gradients, " (", d.worst, "), weights ", d.weights,
-             ", moments ", d.moments);
+  return str("loss ", d.loss, ", norm ", d.grad_norm, ", gradients ", d.gradients, " (", d.worst,
+             "), weights ", d.weights, ", moments ", d.moments);
 }
 
 std::uint64_t hash_of(const Trajectory& t) {
   std::string bytes;
-  const auto add = [&](const std::vector<double>& v) { append_bytes(bytes, v.data(), v.size() * sizeof(double)); };
+  const auto add = [&](const std::vector<double>& v) {
+    append_bytes(bytes, v.data(), v.size() * sizeof(double));
+  };
   add(t.loss), add(t.grad_norm);
   for (const auto& step : t.gradients)
     for (const auto& [name, values] : step) add(values);
