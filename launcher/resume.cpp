@@ -13,10 +13,12 @@ namespace fivefold {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kFixedKeys{"run.seed", "data.sequence", "data.documents", "data.order"};
+constexpr std::array<std::string_view, 4> kFixedKeys{"run.seed", "data.sequence", "data.documents",
+                                                     "data.order"};
 
 bool fixed(const std::string& name) {
-  return name.rfind("model.", 0) == 0 || std::find(kFixedKeys.begin(), kFixedKeys.end(), name) != kFixedKeys.end();
+  return name.rfind("model.", 0) == 0 ||
+         std::find(kFixedKeys.begin(), kFixedKeys.end(), name) != kFixedKeys.end();
 }
 
 bool allowed(const Config& config, const std::string& name) {
@@ -25,19 +27,31 @@ bool allowed(const Config& config, const std::string& name) {
 }
 
 [[noreturn]] void refuse(const Change& change) {
-  throw UserError(str(change.name, " is fixed for a run: the checkpoint has ", change.before, ", this configuration ",
-                      change.after, "; restore it, or allow it with run.allow_change=", change.name));
+  throw UserError(str(change.name, " is fixed for a run: the checkpoint has ", change.before,
+                      ", this configuration ", change.after,
+                      "; restore it, or allow it with run.allow_change=", change.name));
 }
 
 void report_schedule(const Config& before, const Config& now, std::int64_t step, const Log& log) {
   const auto old_schedule = lr_schedule(before), new_schedule = lr_schedule(now);
   for (const auto at : {step, step + 1000, std::max(now.run.steps - 1, step)})
-    log.info("learning rate of update ", at, ": ", lr_at(old_schedule, at), " before, ", lr_at(new_schedule, at), " now");
+    log.info("learning rate of update ", at, ": ", lr_at(old_schedule, at), " before, ",
+             lr_at(new_schedule, at), " now");
 }
 
 RunState load_weights(Engine& engine, FileSystem& fs, const Path& path, const LoadOptions& options) {
   const auto wanted = master_tensors(engine);
   return load(fs, path, wanted, engine.mesh().world(), options).state;
+}
+
+// Unfinished directories of a killed job; a checkpoint caught while it was replaced gets its name back. On
+// rank 0, before anyone looks for a checkpoint.
+void clear_what_was_left(FileSystem& fs, const Path& root, Communicator& world, const Log& log) {
+  from_rank_0(&world, "clearing old directories", [&] {
+    for (const auto& removed : clear_leftovers(fs, root))
+      log.info("cleared ", removed.string(), ", left by a job that was killed");
+    return std::string();
+  });
 }
 
 TrainPosition from_init(Engine& engine, const Config& config, const Log& log) {
@@ -47,7 +61,8 @@ TrainPosition from_init(Engine& engine, const Config& config, const Log& log) {
     load_hf_weights(engine, path);
   } else {
     const auto dir = resolve_checkpoint(fs, path, [&](const std::string& text) { log.warn(text); });
-    load_weights(engine, fs, dir, {.prefixes = {"model/"}, .allow_missing = config.checkpoint.allow_missing, .convert = true});
+    load_weights(engine, fs, dir,
+                 {.prefixes = {"model/"}, .allow_missing = config.checkpoint.allow_missing, .convert = true});
   }
   masters_changed(engine);
   log.info("weights from ", path.string(), ", step 0, fresh moments");
@@ -57,8 +72,12 @@ TrainPosition from_init(Engine& engine, const Config& config, const Log& log) {
 }  // namespace
 
 RunState run_state(const Config& config, const TrainPosition& position, const DataIdentity& data) {
-  return {.step = position.step, .samples = position.samples, .seed = config.run.seed, .config = to_text(config),
-          .data_hash = data.data_hash, .tokenizer_hash = data.tokenizer_hash,
+  return {.step = position.step,
+          .samples = position.samples,
+          .seed = config.run.seed,
+          .config = to_text(config),
+          .data_hash = data.data_hash,
+          .tokenizer_hash = data.tokenizer_hash,
           .extra = {{"skipped", std::to_string(position.skipped)}}};
 }
 
@@ -71,30 +90,40 @@ void check_resume(const RunState& stored, const Config& now, const DataIdentity&
     if (change.name != "data.train") log.info(change.name, " was ", change.before, ", is now ", change.after);
   }
   if (stored.data_hash != data.data_hash && !allowed(now, "data.train"))
-    throw UserError(str("data.train is fixed for a run: the checkpoint was trained on data with hash ", stored.data_hash, ", '",
-                        now.data.train, "' has ", data.data_hash, "; restore it, or allow it with run.allow_change=data.train"));
+    throw UserError(str("data.train is fixed for a run: the checkpoint was trained on data with hash ",
+                        stored.data_hash, ", '", now.data.train, "' has ", data.data_hash,
+                        "; restore it, or allow it with run.allow_change=data.train"));
   if (schedule_changed) report_schedule(before, now, stored.step, log);
 }
 
-TrainPosition begin_run(Engine& engine, const Config& config, const RunDirectory& directory, const DataIdentity& data,
-                        const Log& log) {
+TrainPosition begin_run(Engine& engine, const Config& config, const RunDirectory& directory,
+                        const DataIdentity& data, const Log& log) {
   engine.initialize({.seed = config.run.seed});
   PosixFileSystem fs;
   const auto wanted = state_tensors(engine);
-  const LoadOptions options{.allow_missing = config.checkpoint.allow_missing,
-                            .accept = [&](const RunState& stored) { check_resume(stored, config, data, log); }};
+  const LoadOptions options{
+      .allow_missing = config.checkpoint.allow_missing,
+      .accept = [&](const RunState& stored) { check_resume(stored, config, data, log); }};
   const Warn warn = [&](const std::string& text) { log.warn(text); };
   std::optional<Loaded> loaded;
-  if (config.run.resume == "auto")
+  if (config.run.resume == "auto") {
+    clear_what_was_left(fs, directory.checkpoints(), engine.mesh().world(), log);
     loaded = load_newest(fs, directory.checkpoints(), wanted, engine.mesh().world(), options, warn);
-  else if (config.run.resume != "never")
-    loaded = load(fs, resolve_checkpoint(fs, config.run.resume, warn), wanted, engine.mesh().world(), options);
+  } else if (config.run.resume != "never") {
+    loaded =
+        load(fs, resolve_checkpoint(fs, config.run.resume, warn), wanted, engine.mesh().world(), options);
+  }
   if (!loaded) return config.run.init.empty() ? TrainPosition{} : from_init(engine, config, log);
-  const auto skipped = loaded->state.extra.count("skipped") ? std::stoll(loaded->state.extra.at("skipped")) : 0;
+  const auto skipped =
+      loaded->state.extra.count("skipped") ? std::stoll(loaded->state.extra.at("skipped")) : 0;
   engine.optimizer().set_counts(engine.run(), loaded->state.step, skipped);
   engine.shards_changed();
-  log.info("resumed from ", loaded->dir.string(), ": step ", loaded->state.step, ", ", loaded->state.samples, " samples");
-  return {.samples = loaded->state.samples, .step = loaded->state.step, .skipped = skipped, .resumed_from = loaded->dir};
+  log.info("resumed from ", loaded->dir.string(), ": step ", loaded->state.step, ", ", loaded->state.samples,
+           " samples");
+  return {.samples = loaded->state.samples,
+          .step = loaded->state.step,
+          .skipped = skipped,
+          .resumed_from = loaded->dir};
 }
 
 }  // namespace fivefold

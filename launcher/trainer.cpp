@@ -31,10 +31,8 @@ RankContext& agreed(RankContext& context, const ResolvedConfig& resolved) {
   return context;
 }
 
-LogOptions log_options(const Config& config, const RunDirectory& directory, const RankContext& context) {
-  return {.world_rank = context.world_rank(),
-          .level = config.log.level,
-          .file = directory.log(context.world_rank()).string()};
+LogOptions log_options(const Config& config, const RankContext& context, const std::string& file) {
+  return {.world_rank = context.world_rank(), .level = config.log.level, .file = file};
 }
 
 }  // namespace
@@ -46,17 +44,25 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
       context_(agreed(context, resolved)),
       leads_(context.world_rank() == 0),
       directory_(run_directory(config_.run)),
-      log_(log_options(config_, directory_, context)),
       data_(open_train_data(config_)),
       engine_(engine_options(config_, context.world_size()), context.transport, context.slots),
+      position_(begin()),
+      log_(log_options(config_, context, directory_.log(context.world_rank()).string())),
       plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch,
                          config_.model.window, config_.parallel.cp_strategy)),
       schedule_(lr_schedule(config_)),
       bar_(leads_ && stderr_is_terminal()) {
-  check_blas(engine_.backend(), engine_.memory(), engine_.run().stream);
-  position_ = begin_run(engine_, config_, directory_, data_.identity, log_);
   if (position_.resumed_from) saved_step_ = position_.step;
   if (leads_) announce();
+}
+
+// A run that is refused leaves nothing behind: what is said here goes to a file only where the run has a
+// folder already.
+TrainPosition Trainer::begin() {
+  const auto file = directory_.log(context_.world_rank()).string();
+  const Log log(log_options(config_, context_, std::filesystem::exists(directory_.root) ? file : ""));
+  check_blas(engine_.backend(), engine_.memory(), engine_.run().stream);
+  return begin_run(engine_, config_, directory_, data_.identity, log);
 }
 
 void Trainer::announce() {
@@ -203,7 +209,10 @@ void Trainer::save() {
   log_.info("saved ", saved.dir.string(), " in ", format_seconds(seconds_since(start)));
   std::vector<Path> spared{saved.dir};
   if (position_.resumed_from) spared.push_back(*position_.resumed_from);
-  prune_steps(fs, directory_.checkpoints(), config_.checkpoint.keep, spared);
+  // What cannot be deleted must not end a run that has just saved.
+  const auto failure =
+      failure_of([&] { prune_steps(fs, directory_.checkpoints(), config_.checkpoint.keep, spared); });
+  if (!failure.empty()) log_.warn("older checkpoints were kept: ", failure);
 }
 
 }  // namespace fivefold
