@@ -8,7 +8,10 @@ namespace fivefold {
 namespace {
 
 // Where all buffers claim to be. Nothing reads or writes there.
-std::byte* nowhere() { return reinterpret_cast<std::byte*>(std::uintptr_t{64}); }
+std::byte* nowhere() {
+  alignas(64) static std::byte place{};
+  return &place;
+}
 
 class CountingPool : public std::enable_shared_from_this<CountingPool>, public Memory {
  public:

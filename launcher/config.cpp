@@ -6,6 +6,8 @@
 
 #include "core/divisors.h"
 #include "core/error.h"
+#include "core/nearest.h"
+#include "launcher/option_table.h"
 
 namespace fivefold {
 namespace {
@@ -122,10 +124,11 @@ void check_optimizer(const Config& c) {
 MeshRule suits(const Config& c) {
   return [&c](const MeshShape& mesh) {
     const auto& m = c.model;
-    const auto stages = std::int64_t{mesh.pp} * c.parallel.chunks, given = std::ssize(c.parallel.stage_layers);
+    const auto stages = std::int64_t{mesh.pp} * c.parallel.chunks,
+               given = std::ssize(c.parallel.stage_layers);
     const bool ulysses = c.parallel.cp_strategy == CpStrategy::ulysses;
-    return fits_heads(m, mesh.tp) && (m.qk_norm != QkNorm::full || mesh.tp == 1) && stages <= m.layers && (given == 0 || given == stages) &&
-           (!ulysses || m.heads / mesh.tp % mesh.cp == 0) &&
+    return fits_heads(m, mesh.tp) && (m.qk_norm != QkNorm::full || mesh.tp == 1) && stages <= m.layers &&
+           (given == 0 || given == stages) && (!ulysses || m.heads / mesh.tp % mesh.cp == 0) &&
            (m.experts == 0 ? mesh.ep == 1 : m.experts % mesh.ep == 0);
   };
 }
@@ -141,8 +144,9 @@ void check_layout(const Config& c, const MeshShape& mesh) {
     if (suits(c)(mesh)) throw;
     const auto nearest = nearest_mesh(mesh, mesh.world(), suits(c));
     const auto of_ranks = str(" of ", mesh.world(), mesh.world() == 1 ? " rank" : " ranks");
-    throw UserError(str(error.what(), nearest ? str("; the nearest layout", of_ranks, " that fits is ", to_string(*nearest))
-                                              : str("; no layout", of_ranks, " fits")));
+    throw UserError(str(error.what(),
+                        nearest ? str("; the nearest layout", of_ranks, " that fits is ", to_string(*nearest))
+                                : str("; no layout", of_ranks, " fits")));
   }
 }
 
@@ -200,6 +204,9 @@ void check_training(const Config& config) {
   require(config.run.init.empty() || resume == "auto" || resume == "never",
           "run.init starts at step 0 and run.resume = PATH goes on where a run stopped, but init = ",
           config.run.init, " and resume = ", resume, "; give one of them");
+  for (const auto& key : config.run.allow_change)
+    require(find_option(key) != nullptr, "run.allow_change = ", key, " names no key; the nearest is ",
+            nearest_name(key, option_names()));
 }
 
 void check_vocab(const ModelConfig& model, std::int64_t data_vocab, const std::string& path) {

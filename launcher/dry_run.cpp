@@ -41,10 +41,15 @@ std::vector<HostSlot> one_host(int ranks) {
 DryStep dry_step(const Config& config, const MeshShape& mesh) {
   const auto& train = config.train;
   const bool contiguous = config.parallel.cp_strategy == CpStrategy::ulysses;
-  const BatchPlan plan{.global_batch = train.global_batch, .micro_batch = train.micro_batch, .data_ranks = mesh.data_ranks(),
-                       .cp = mesh.cp, .tp = mesh.tp, .cut = contiguous ? ContextCut::contiguous : ContextCut::zigzag,
+  const BatchPlan plan{.global_batch = train.global_batch,
+                       .micro_batch = train.micro_batch,
+                       .data_ranks = mesh.data_ranks(),
+                       .cp = mesh.cp,
+                       .tp = mesh.tp,
+                       .cut = contiguous ? ContextCut::contiguous : ContextCut::zigzag,
                        .window = config.model.window};
-  const auto whole = random_batch(0, train.micro_batch, train.micro_batch, sequence_length(config), config.model.vocab);
+  const auto whole =
+      random_batch(0, train.micro_batch, train.micro_batch, sequence_length(config), config.model.vocab);
   return {.batch = fitted(whole, plan),
           .micro_batches = micro_batches_per_step(train.global_batch, mesh.data_ranks(), train.micro_batch)};
 }
@@ -56,7 +61,8 @@ EngineOptions dry_options(EngineOptions options) {
 
 DryRun dry_run(const EngineOptions& options, const DryStep& step, int position) {
   const auto transport = make_lone_transport(position, options.mesh.world());
-  Engine engine(idle(options.stage.rope ? options : dry_options(options)), *transport, one_host(options.mesh.world()));
+  Engine engine(idle(options.stage.rope ? options : dry_options(options)), *transport,
+                one_host(options.mesh.world()));
   auto& ledger = transport->world().ledger();
   ledger.reset_totals();
   const std::vector<MicroBatch> batches(static_cast<std::size_t>(step.micro_batches), step.batch);

@@ -10,13 +10,20 @@ namespace fivefold {
 namespace {
 
 GradientSum sum_over(GradientSum::How how, const ReplicaAxes& group, const MeshLayout& mesh) {
-  return {.how = how, .axes = group.axes, .parts = group.parts, .ranks = mesh.size(group.axes) / std::max(group.parts, 1)};
+  return {.how = how,
+          .axes = group.axes,
+          .parts = group.parts,
+          .ranks = mesh.size(group.axes) / std::max(group.parts, 1)};
 }
 
-GradientRow row_of(const Param& param, const ParamInfo& info, const ModelConfig& model, const MeshLayout& mesh,
-                   const PipelinePlan& plan) {
-  GradientRow row{.name = param.name, .shape = param.global, .compute = param.compute, .storage = param.storage,
-                  .pp_ranks = pp_ranks_of(info, model, plan), .sums = {}};
+GradientRow row_of(const Param& param, const ParamInfo& info, const ModelConfig& model,
+                   const MeshLayout& mesh, const PipelinePlan& plan) {
+  GradientRow row{.name = param.name,
+                  .shape = param.global,
+                  .compute = param.compute,
+                  .storage = param.storage,
+                  .pp_ranks = pp_ranks_of(info, model, plan),
+                  .sums = {}};
   row.two_uses = info.kind == ParamKind::embedding && model.tie_embeddings && row.pp_ranks.size() == 1;
   row.holders = static_cast<int>(row.pp_ranks.size()) * (mesh.shape().world() / mesh.shape().pp);
   const auto add = [&](const GradientSum& sum) {
@@ -51,7 +58,8 @@ std::string sums_text(const GradientRow& row) {
 }  // namespace
 
 ArgumentSpec explain_option() {
-  return {kExplainOption, "", "first print every parameter, its cuts and the ranks its gradient is summed over"};
+  return {kExplainOption, "",
+          "first print every parameter, its cuts and the ranks its gradient is summed over"};
 }
 
 int GradientRow::parts_of_sum() const {
@@ -60,29 +68,35 @@ int GradientRow::parts_of_sum() const {
   return ranks;
 }
 
-std::vector<GradientRow> explain_gradients(const ModelConfig& model, const MeshShape& shape, const PipelinePlan& plan) {
+std::vector<GradientRow> explain_gradients(const ModelConfig& model, const MeshShape& shape,
+                                           const PipelinePlan& plan) {
   const MeshLayout mesh(shape);
   const auto params = place_parameters(model, mesh, 0);
   const auto infos = parameter_list(model);
   std::vector<GradientRow> rows;
-  for (std::size_t i = 0; i < infos.size(); ++i) rows.push_back(row_of(params[i], infos[i], model, mesh, plan));
+  for (std::size_t i = 0; i < infos.size(); ++i)
+    rows.push_back(row_of(params[i], infos[i], model, mesh, plan));
   return rows;
 }
 
 std::string to_text(const std::vector<GradientRow>& rows, const MeshShape& mesh) {
-  std::vector<std::vector<std::string>> lines{{"parameter", "shape", "kernels see", "between steps", "pp", "ranks", "sum of", "gradient"}};
+  std::vector<std::vector<std::string>> lines{
+      {"parameter", "shape", "kernels see", "between steps", "pp", "ranks", "sum of", "gradient"}};
   for (const auto& row : rows)
-    lines.push_back({row.name, str(row.shape), to_string(row.compute), to_string(row.storage), joined(row.pp_ranks),
-                     str(row.holders), str(row.parts_of_sum()), sums_text(row)});
-  return str("gradients on ", to_string(mesh), " = ", mesh.world(), mesh.world() == 1 ? " rank\n" : " ranks\n",
-             "d0 tp(u)/n: rows cut over tp in units of u, in n parts where that is not the axis; ranks: hold a part of the "
+    lines.push_back({row.name, str(row.shape), to_string(row.compute), to_string(row.storage),
+                     joined(row.pp_ranks), str(row.holders), str(row.parts_of_sum()), sums_text(row)});
+  return str("gradients on ", to_string(mesh), " = ", mesh.world(),
+             mesh.world() == 1 ? " rank\n" : " ranks\n",
+             "d0 tp(u)/n: rows cut over tp in units of u, in n parts where that is not the axis; ranks: hold "
+             "a part of the "
              "parameter; sum of: gradients of so many ranks\n",
              text_table(lines));
 }
 
 std::string explain_gradients(const Config& config, int world) {
   const auto options = engine_options(config, world);
-  return to_text(explain_gradients(config.model, options.mesh, plan_pipeline(config.model, options.mesh.pp, options.pipeline)),
+  return to_text(explain_gradients(config.model, options.mesh,
+                                   plan_pipeline(config.model, options.mesh.pp, options.pipeline)),
                  options.mesh);
 }
 

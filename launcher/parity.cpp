@@ -16,7 +16,8 @@ namespace {
 class TensorComparison {
  public:
   TensorComparison(Engine& engine, const Reference& reference, const std::string& prefix)
-      : engine_(engine), stored_(fs_, reference.dir / "reference.safetensors", reference.model, prefix, HfExperts::together),
+      : engine_(engine),
+        stored_(fs_, reference.dir / "reference.safetensors", reference.model, prefix, HfExperts::together),
         errors_(static_cast<std::size_t>(engine.table().params.size()), 0.0) {}
 
   // `scale_floor`: errors are relative to max(largest element of the stored tensor, scale_floor).
@@ -28,14 +29,15 @@ class TensorComparison {
       for (double v : whole_tensor) scale = std::max(scale, std::abs(v));
       const auto ours = to_host(p->*member, engine_.run().stream);
       auto& error = errors_[static_cast<std::size_t>(p->param->index)];
-      for (std::size_t i = 0; i < ours.size(); ++i) error = worse(error, std::abs(ours[i] - theirs[i]) / scale);
+      for (std::size_t i = 0; i < ours.size(); ++i)
+        error = worse(error, std::abs(ours[i] - theirs[i]) / scale);
     }
   }
 
   void report(Comparison& c) {
     const auto& run = engine_.run();
-    auto all = upload(run.memory, std::span<const double>(errors_), {static_cast<std::int64_t>(errors_.size())}, DType::f64,
-                      Tag::workspace, run.stream);
+    auto all = upload(run.memory, std::span<const double>(errors_),
+                      {static_cast<std::int64_t>(errors_.size())}, DType::f64, Tag::workspace, run.stream);
     engine_.mesh().world().all_reduce(all, Reduce::max, run.stream).wait(run.stream);
     const auto values = to_host(all, run.stream);
     for (const auto& p : engine_.table().params) note(c, values[static_cast<std::size_t>(p.index)], p.name);
@@ -69,13 +71,14 @@ std::vector<MicroBatch> batches_of(const Reference& r, const BatchPlan& plan, st
 // The largest value of all ranks.
 double largest_of_world(Engine& engine, double value) {
   const auto& run = engine.run();
-  const auto all = upload(run.memory, std::span<const double>(&value, 1), {1}, DType::f64, Tag::workspace, run.stream);
+  const auto all =
+      upload(run.memory, std::span<const double>(&value, 1), {1}, DType::f64, Tag::workspace, run.stream);
   engine.mesh().world().all_reduce(all, Reduce::max, run.stream).wait(run.stream);
   return to_host(all, run.stream)[0];
 }
 
-// Largest difference of the logits, relative to the largest stored one. Each rank has some rows of a sequence, which their
-// indices name, and perhaps padding behind it.
+// Largest difference of the logits, relative to the largest stored one. Each rank has some rows of a
+// sequence, which their indices name, and perhaps padding behind it.
 double logits_error(Engine& engine, const Reference& r, const BatchPlan& plan) {
   double largest = 0, error = 0;
   for (double v : r.logits) largest = std::max(largest, std::abs(v));
@@ -105,14 +108,25 @@ void note(Comparison& c, double error, const std::string& where) {
 
 ReferenceTolerances reference_tolerances(DType dtype) {
   if (dtype == DType::f64)
-    return {.loss = 2e-6, .grad_norm = 2e-6, .logits = 2e-6, .gradients = 2e-6, .weights = 2e-5, .gradient_floor = 1e-6};
-  return {.loss = 1e-5, .grad_norm = 2e-5, .logits = 2e-5, .gradients = 2e-5, .weights = 2e-4, .gradient_floor = 1e-4};
+    return {.loss = 2e-6,
+            .grad_norm = 2e-6,
+            .logits = 2e-6,
+            .gradients = 2e-6,
+            .weights = 2e-5,
+            .gradient_floor = 1e-6};
+  return {.loss = 1e-5,
+          .grad_norm = 2e-5,
+          .logits = 2e-5,
+          .gradients = 2e-5,
+          .weights = 2e-4,
+          .gradient_floor = 1e-4};
 }
 
 std::vector<Comparison> compare_with_reference(Engine& engine, const Reference& r, std::int64_t micro_batch) {
   const auto t = reference_tolerances(engine.options().dtype);
   Comparison logits{"logits of step 0", 0, t.logits, {}}, loss{"loss of each step", 0, t.loss, {}};
-  Comparison norm{"gradient norm of each step", 0, t.grad_norm, {}}, gradients{"gradients of step 0", 0, t.gradients, {}};
+  Comparison norm{"gradient norm of each step", 0, t.grad_norm, {}},
+      gradients{"gradients of step 0", 0, t.gradients, {}};
   Comparison weights{"weights after the last step", 0, t.weights, {}};
   engine.initialize({});
   load_hf_weights(engine, r.dir);
@@ -143,8 +157,9 @@ std::string to_text(const std::vector<Comparison>& comparisons) {
   std::string out;
   for (const auto& c : comparisons) {
     char line[256];
-    std::snprintf(line, sizeof line, "%-28s largest error %.2e  tolerance %.0e  %s  (%s)\n", c.quantity.c_str(), c.largest,
-                  c.tolerance, c.ok() ? "ok" : "OUT OF TOLERANCE", c.worst.c_str());
+    std::snprintf(line, sizeof line, "%-28s largest error %.2e  tolerance %.0e  %s  (%s)\n",
+                  c.quantity.c_str(), c.largest, c.tolerance, c.ok() ? "ok" : "OUT OF TOLERANCE",
+                  c.worst.c_str());
     out += line;
   }
   return out;

@@ -16,10 +16,13 @@ namespace {
 constexpr std::int64_t kSteps = 3;
 constexpr const char* kUsage =
     "usage: fivefold parity --config FILE [--ranks N] [--steps N] [--section.key=value ...]\n"
-    "       fivefold parity --reference DIR [--ranks N] [--parallel.KEY=V ...] [--train.precision=f64] [--train.micro_batch=N]\n"
+    "       fivefold parity --reference DIR [--ranks N] [--parallel.KEY=V ...] [--train.precision=f64] "
+    "[--train.micro_batch=N]\n"
     "       mpirun -np N fivefold parity ...\n"
-    "Trains a few steps under this layout and compares losses, gradient norms, every gradient and every weight with one rank\n"
-    "of this program in the same precision, or with a stored trajectory. Ends with 0 when all are within tolerance, else 1.";
+    "Trains a few steps under this layout and compares losses, gradient norms, every gradient and every "
+    "weight with one rank\n"
+    "of this program in the same precision, or with a stored trajectory. Ends with 0 when all are within "
+    "tolerance, else 1.";
 
 const std::vector<ArgumentSpec>& own_options() {
   static const std::vector<ArgumentSpec> specs{{"--reference", "DIR", "folder of a stored trajectory"},
@@ -42,12 +45,16 @@ int compare_layout(RankContext& context, const Config& config, std::int64_t step
   const auto result = compare_with_one_rank(config, context, steps);
   if (context.world_rank() != 0) return 0;
   const auto mesh = mesh_shape(config.parallel, context.world_size());
-  print(str(to_string(mesh), " against one rank: ", steps, " steps of ", config.train.global_batch, " sequences of ",
-            sequence_length(config), config.data.train.empty() ? " random tokens" : " tokens", ", ", name_of(config.train.precision),
-            config.train.precision == DType::bf16 ? "; errors in units of bf16's own, one rank in bf16 against one in f32\n" : "\n",
+  print(str(to_string(mesh), " against one rank: ", steps, steps == 1 ? " step of " : " steps of ",
+            config.train.global_batch, " sequences of ", sequence_length(config),
+            config.data.train.empty() ? " random tokens" : " tokens", ", ", name_of(config.train.precision),
+            config.train.precision == DType::bf16
+                ? "; errors in units of bf16's own, one rank in bf16 against one in f32\n"
+                : "\n",
             to_text(result.comparisons)));
   for (const auto& culprit : result.culprits) print(culprit + "\n");
-  print(result.ok() ? "the layout computes what one rank computes\n" : "the layout does NOT compute what one rank computes\n");
+  print(result.ok() ? "the layout computes what one rank computes\n"
+                    : "the layout does NOT compute what one rank computes\n");
   return result.ok() ? 0 : 1;
 }
 
@@ -75,8 +82,11 @@ int parity_command(std::span<const std::string> args) {
   }
   const bool stored = line.own.has("--reference");
   if (!stored && line.settings.empty())
-    throw UserError("parity compares a configuration with one rank, --config FILE, or with a stored trajectory, --reference DIR");
-  if (stored && line.own.has("--steps")) throw UserError("a stored trajectory has its own steps: leave out --steps");
+    throw UserError(
+        "parity compares a configuration with one rank, --config FILE, or with a stored trajectory, "
+        "--reference DIR");
+  if (stored && line.own.has("--steps"))
+    throw UserError("a stored trajectory has its own steps: leave out --steps");
   PosixFileSystem fs;
   std::optional<Reference> reference;
   if (stored) reference = read_reference(fs, line.own.text("--reference"));
@@ -89,7 +99,8 @@ int parity_command(std::span<const std::string> args) {
   const auto steps = line.own.integer("--steps", 1, kSteps);
   return run_world(world, [&](RankContext& context) {
     if (line.own.has(kExplainOption) && context.world_rank() == 0) print(explain_gradients(config, ranks));
-    return agreed(context, stored ? compare_reference(context, config, *reference) : compare_layout(context, config, steps));
+    return agreed(context, stored ? compare_reference(context, config, *reference)
+                                  : compare_layout(context, config, steps));
   });
 }
 

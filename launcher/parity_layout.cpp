@@ -4,23 +4,18 @@
 #include <cmath>
 
 #include "core/transfer.h"
-#include "launcher/batches.h"
-#include "launcher/bench_step.h"
-#include "launcher/engine_options.h"
-#include "launcher/train_data.h"
-#include "parallel/comm/lone_transport.h"
+#include "launcher/parity_side.h"
 
 namespace fivefold {
 
 namespace {
 
-constexpr double kEps = 1e-6, kNoise = 0.1;
 constexpr std::int64_t kMostParameters = 500'000'000;
 
 // Errors of tensors are relative to max(largest element, a floor).
 struct Tolerances {
   double loss, norm, gradients, weights;
-  double gradient_floor;   // x gradient norm
+  double gradient_floor;  // x gradient norm
 };
 
 // bf16: in multiples of its own distance from f32.
@@ -30,71 +25,6 @@ Tolerances tolerances_of(DType dtype) {
   const auto r = reference_tolerances(DType::f32);
   return {r.loss, r.grad_norm, r.gradients, r.weights, r.gradient_floor};
 }
-
-BatchSource source_of(const Config& config) {
-  if (config.data.train.empty())
-    return [sequence = sequence_length(config), vocab = config.model.vocab](auto first, auto count, auto real) {
-      return random_batch(first, count, real, sequence, vocab);
-    };
-  auto sampler = std::make_shared<Sampler>(open_train_data(config).train);
-  return [sampler](auto first, auto count, auto real) { return sampler->micro_batch(first, count, real); };
-}
-
-// One side: an engine that takes its part of every step's batches.
-class Side {
- public:
-  Side(const Config& config, Transport& transport, const std::vector<HostSlot>& slots, const BatchSource& source)
-      : source_(source), lr_(config.optimizer.lr), engine_(options_of(config, transport.world().size()), transport, slots),
-        plan_(plan_batches(engine_.mesh(), config.train.global_batch, config.train.micro_batch, config.model.window,
-                           config.parallel.cp_strategy)) {
-    engine_.initialize({.seed = config.run.seed, .one_dimensional_noise = kNoise});
-  }
-
-  Engine& engine() { return engine_; }
-  // Loss and reduced gradients of a step.
-  double accumulate(std::int64_t step) {
-    const auto batches = step_batches(source_, plan_, step * plan_.global_batch);
-    loss_ = engine_.accumulate(batches, engine_.agree(valid_targets(batches), false).sum);
-    return loss_.mean();
-  }
-  double update() { return engine_.update(loss_, lr_).grad_norm; }
-
- private:
-  static EngineOptions options_of(const Config& config, int world) {
-    auto options = engine_options(config, world);
-    options.optimizer.eps = kEps;
-    return options;
-  }
-
-  const BatchSource& source_;
-  double lr_;
-  Engine engine_;
-  BatchPlan plan_;
-  StepLoss loss_;
-};
-
-Config for_one_rank(Config config, DType dtype) {
-  config.parallel = ParallelConfig{};
-  config.train.micro_batch = 1;
-  config.train.recompute = RecomputePolicy::none;
-  config.train.precision = dtype;
-  return config;
-}
-
-std::vector<HostSlot> one_slot() { return {HostSlot{"", 0}}; }
-
-// A side of one rank with its own world.
-struct Alone {
-  std::unique_ptr<Transport> transport = make_lone_transport();
-  Side side;
-  Alone(const Config& config, DType dtype, const BatchSource& source)
-      : side(for_one_rank(config, dtype), *transport, one_slot(), source) {}
-
-  std::vector<double> values(const Param& param, Tensor ShardedParam::*member) {
-    auto& engine = side.engine();
-    return to_host(engine.params()[static_cast<std::size_t>(param.index)]->*member, engine.run().stream);
-  }
-};
 
 double worse(double a, double b) { return std::isnan(b) ? INFINITY : std::max(a, b); }
 
@@ -124,7 +54,10 @@ std::vector<double> cut_out(const std::vector<double>& whole, const Shape& globa
 class Comparer {
  public:
   Comparer(const Config& config, RankContext& context)
-      : source_(source_of(config)), dtype_(config.train.precision), lr_(config.optimizer.lr), infos_(parameter_list(config.model)),
+      : source_(parity_batches(config)),
+        dtype_(config.train.precision),
+        lr_(config.optimizer.lr),
+        infos_(parameter_list(config.model)),
         layout_(config, context.transport, context.slots, source_) {
     if (context.world_rank() != 0) return;
     alone_.emplace(config, dtype_, source_);
@@ -134,15 +67,20 @@ class Comparer {
   LayoutParity run(std::int64_t steps, const std::function<void(Engine&)>& spoil) {
     const auto t = tolerances_of(dtype_);
     Comparison loss{"loss of each step", 0, t.loss, {}}, norm{"gradient norm of each step", 0, t.norm, {}};
-    Comparison gradients{"every gradient of each step", 0, t.gradients, {}}, weights{"every weight after the last", 0, t.weights, {}};
+    Comparison gradients{"every gradient of each step", 0, t.gradients, {}},
+        weights{"every weight after the last", 0, t.weights, {}};
     for (std::int64_t step = 0; step < steps; ++step) {
       const auto where = str("step ", step);
-      note_scalar(loss, where, layout_.accumulate(step), [&](Alone& a) { return a.side.accumulate(step); }, false);
+      note_scalar(
+          loss, where, layout_.accumulate(step), [&](ParityAlone& a) { return a.side().accumulate(step); },
+          false);
       if (spoil) spoil(layout_.engine());
-      compare_tensors(gradients, &ShardedParam::gradient, t.gradient_floor * gradient_norm(), " in " + where);
-      note_scalar(norm, where, layout_.update(), [](Alone& a) { return a.side.update(); }, true);
+      compare_tensors(gradients, &ShardedParam::gradient, t.gradient_floor * gradient_norm(), " in " + where,
+                      step == 0);
+      note_scalar(
+          norm, where, layout_.update(), [](ParityAlone& a) { return a.side().update(); }, true);
     }
-    compare_tensors(weights, &ShardedParam::master, lr_ * static_cast<double>(steps), "");
+    compare_tensors(weights, &ShardedParam::master, lr_ * static_cast<double>(steps), "", false);
     if (!alone_) return {};
     return {{loss, norm, gradients, weights}, std::move(culprits_)};
   }
@@ -157,7 +95,8 @@ class Comparer {
     if (exact_) unit = own_error(std::abs(theirs - of(*exact_)), std::abs(theirs));
     note(c, error == 0 ? 0 : error / unit, where);
   }
-  // What bf16 itself gets wrong: measured, but not below its unit in the last place, since two values may agree by chance.
+  // What bf16 itself gets wrong: measured, but not below its unit in the last place, since two values may
+  // agree by chance.
   static double own_error(double measured, double size) { return std::max(measured, size * 0x1p-9); }
 
   double gradient_norm() {
@@ -169,14 +108,33 @@ class Comparer {
   }
 
   // Every box of every holder goes to world rank 0, parameter after parameter.
-  void compare_tensors(Comparison& c, Tensor ShardedParam::*member, double floor, const std::string& when) {
+  void compare_tensors(Comparison& c, Tensor ShardedParam::*member, double floor, const std::string& when,
+                       bool each_its_own) {
     const bool was_ok = c.ok();
+    const auto units = units_of(member, floor, each_its_own);
     for (const auto& param : layout_.engine().table().params) {
       if (alone_)
-        receive_and_compare(c, param, member, floor, when, was_ok && c.ok());
+        receive_and_compare(c, param, member, {floor, units[static_cast<std::size_t>(param.index)]}, when,
+                            was_ok && c.ok());
       else
         send(param, member);
     }
+  }
+
+  // By parameter, what errors are multiples of: 1, in bf16 its own error. Of each tensor before the first
+  // update; after it the largest of all, since Adam makes steps of the learning rate out of what is rounding
+  // in a gradient near zero, and which elements those are is chance.
+  std::vector<double> units_of(Tensor ShardedParam::*member, double floor, bool each_its_own) {
+    std::vector<double> units(infos_.size(), 1.0);
+    if (!exact_) return units;
+    for (const auto& param : layout_.engine().table().params) {
+      const auto theirs = alone_->values(param, member);
+      const double error =
+          difference(theirs, exact_->values(param, member)) / std::max(largest_of(theirs), floor);
+      units[static_cast<std::size_t>(param.index)] = own_error(error, 1);
+    }
+    if (!each_its_own) units.assign(units.size(), *std::max_element(units.begin(), units.end()));
+    return units;
   }
 
   const ShardedParam* own(const Param& param) {
@@ -192,16 +150,20 @@ class Comparer {
     run.mesh.world().send(p->*member, 0, run.stream).wait(run.stream);
   }
 
-  void receive_and_compare(Comparison& c, const Param& param, Tensor ShardedParam::*member, double floor, const std::string& when,
-                           bool first) {
+  // Errors are relative to max(largest element, floor), and in units.
+  struct Measure {
+    double floor = 0, unit = 1;
+  };
+  void receive_and_compare(Comparison& c, const Param& param, Tensor ShardedParam::*member,
+                           const Measure& measure, const std::string& when, bool first) {
     const auto theirs = alone_->values(param, member);
-    double scale = std::max(largest_of(theirs), floor);
-    if (exact_) scale = own_error(difference(theirs, exact_->values(param, member)), scale);
+    const double scale = std::max(largest_of(theirs), measure.floor) * measure.unit;
     double largest = 0;
     int worst = 0;
     for (const int position : holders(param)) {
       const auto box = box_at(param, position);
-      const double error = difference(received(param, member, position, box), cut_out(theirs, param.global, box)) / scale;
+      const double error =
+          difference(received(param, member, position, box), cut_out(theirs, param.global, box)) / scale;
       if (error > largest || std::isnan(error)) largest = worse(largest, error), worst = position;
     }
     note(c, largest, param.name + when);
@@ -211,8 +173,8 @@ class Comparer {
   // Mesh positions with a box of the parameter, ascending.
   std::vector<int> holders(const Param& param) {
     const auto& mesh = layout_.engine().mesh().layout();
-    const auto pp_ranks = pp_ranks_of(infos_[static_cast<std::size_t>(param.index)], layout_.engine().options().model,
-                                      layout_.engine().pipeline());
+    const auto pp_ranks = pp_ranks_of(infos_[static_cast<std::size_t>(param.index)],
+                                      layout_.engine().options().model, layout_.engine().pipeline());
     std::vector<int> out;
     for (int position = 0; position < mesh.shape().world(); ++position)
       if (std::count(pp_ranks.begin(), pp_ranks.end(), mesh.coordinate(position, Axis::pp)) > 0 &&
@@ -224,7 +186,8 @@ class Comparer {
     return box_of(param.global, param.storage, layout_.engine().mesh().layout(), position);
   }
 
-  std::vector<double> received(const Param& param, Tensor ShardedParam::*member, int position, const Box& box) {
+  std::vector<double> received(const Param& param, Tensor ShardedParam::*member, int position,
+                               const Box& box) {
     const auto& run = layout_.engine().run();
     if (position == run.mesh.position()) return to_host(own(param)->*member, run.stream);
     const auto t = run.empty(box.shape(), run.accum(), Tag::communication);
@@ -232,10 +195,13 @@ class Comparer {
     return to_host(t, run.stream);
   }
 
-  std::string described(const Comparison& c, const Param& param, const std::string& when, double error, int position) {
+  std::string described(const Comparison& c, const Param& param, const std::string& when, double error,
+                        int position) {
     const auto& mesh = layout_.engine().mesh();
-    std::string text = str(c.quantity, ": first ", param.name, when, " of shape ", param.global, ", computed cut ", to_string(param.compute),
-                           ", stored cut ", to_string(param.storage), "; error ", error, " on world rank ", mesh.world_rank_at(position), " (");
+    std::string text =
+        str(c.quantity, ": first ", param.name, when, " of shape ", param.global, ", computed cut ",
+            to_string(param.compute), ", stored cut ", to_string(param.storage), "; error ", error,
+            " on world rank ", mesh.world_rank_at(position), " (");
     for (const auto axis : {Axis::pp, Axis::replicate, Axis::shard, Axis::cp, Axis::tp})
       text += str(axis == Axis::pp ? "" : ", ", name_of(axis), " ", mesh.layout().coordinate(position, axis));
     return text + ")";
@@ -245,8 +211,8 @@ class Comparer {
   DType dtype_;
   double lr_;
   std::vector<ParamInfo> infos_;
-  Side layout_;
-  std::optional<Alone> alone_, exact_;   // on world rank 0
+  ParitySide layout_;
+  std::optional<ParityAlone> alone_, exact_;  // on world rank 0
   std::vector<std::string> culprits_;
 };
 
@@ -265,11 +231,13 @@ void check_parity_size(const ModelConfig& model) {
   const auto count = parameter_count(model);
   if (count <= kMostParameters) return;
   auto smaller = model;
-  while (smaller.layers > 1 && parameter_count(smaller) > kMostParameters) smaller.layers = smaller.layers / 2;
-  throw UserError(str("parity trains the whole model on one rank beside the layout, so it takes models of up to ", kMostParameters,
-                      " parameters, but this one has ", count,
-                      parameter_count(smaller) > kMostParameters ? std::string("; take a smaller hidden size or vocabulary")
-                                                                 : str("; --model.layers=", smaller.layers, " fits")));
+  while (smaller.layers > 1 && parameter_count(smaller) > kMostParameters)
+    smaller.layers = smaller.layers / 2;
+  throw UserError(str(
+      "parity trains the whole model on one rank beside the layout, so it takes models of up to ",
+      kMostParameters, " parameters, but this one has ", count,
+      parameter_count(smaller) > kMostParameters ? std::string("; take a smaller hidden size or vocabulary")
+                                                 : str("; --model.layers=", smaller.layers, " fits")));
 }
 
 }  // namespace fivefold

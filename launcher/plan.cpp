@@ -1,10 +1,11 @@
-// Puts together the parts of a plan: schedule, simulation, and a dry run and the traffic of one rank a pp rank.
+// Puts together the parts of a plan: schedule, simulation, and a dry run and the traffic of one rank a pp
+// rank.
 #include "launcher/plan.h"
 
 #include <numeric>
 
-#include "launcher/engine_options.h"
 #include "launcher/batches.h"
+#include "launcher/engine_options.h"
 #include "model/cost.h"
 
 namespace fivefold {
@@ -14,8 +15,8 @@ namespace {
 // Passes of a micro-batch through a block that all dry runs together may take; about a second.
 constexpr std::int64_t kMostPasses = 20'000;
 
-// The same step with fewer micro-batches, and what one round of pp of them adds: schedules repeat themselves by then, so
-// every peak grows evenly.
+// The same step with fewer micro-batches, and what one round of pp of them adds: schedules repeat themselves
+// by then, so every peak grows evenly.
 MemoryReport extrapolated(const MemoryReport& fewer, const MemoryReport& more, std::int64_t rounds) {
   auto out = more;
   const auto grow = [&](std::int64_t& value, std::int64_t before) { value += rounds * (value - before); };
@@ -24,7 +25,8 @@ MemoryReport extrapolated(const MemoryReport& fewer, const MemoryReport& more, s
   return out;
 }
 
-// How many micro-batches a dry run takes for `m`: all, or as many as the budget has room for, by whole rounds of pp fewer.
+// How many micro-batches a dry run takes for `m`: all, or as many as the budget has room for, by whole rounds
+// of pp fewer.
 std::int64_t dry_micro_batches(std::int64_t m, std::int64_t layers, const StageMap& map) {
   const auto most = std::max<std::int64_t>(kMostPasses / layers, 4 * map.stages());
   if (m <= most) return m;
@@ -34,18 +36,25 @@ std::int64_t dry_micro_batches(std::int64_t m, std::int64_t layers, const StageM
 class Planner {
  public:
   Planner(const Config& config, int world)
-      : config_(config), options_(dry_options(engine_options(config, world))), step_(dry_step(config, options_.mesh)) {}
+      : config_(config),
+        options_(dry_options(engine_options(config, world))),
+        step_(dry_step(config, options_.mesh)) {}
 
   Plan make() {
     Plan plan{.mesh = options_.mesh,
               .pipeline = plan_pipeline(config_.model, options_.mesh.pp, options_.pipeline),
               .shape = {.rows = step_.batch.rows(), .sequence = step_.batch.sequence},
               .micro_batches = step_.micro_batches,
-              .schedule = {}, .simulation = {}, .ranks = {}, .warnings = {}};
+              .schedule = {},
+              .simulation = {},
+              .ranks = {},
+              .warnings = {}};
     const auto sequence = sequence_length(config_);
-    plan.step_flops = model_flops_per_token(config_.model, sequence) * static_cast<double>(config_.train.global_batch * sequence);
+    plan.step_flops = model_flops_per_token(config_.model, sequence) *
+                      static_cast<double>(config_.train.global_batch * sequence);
     const auto& map = plan.pipeline.map;
-    plan.schedule = make_schedule(options_.pipeline.schedule, map.ranks, map.stages() / map.ranks, static_cast<int>(plan.micro_batches));
+    plan.schedule = make_schedule(options_.pipeline.schedule, map.ranks, map.stages() / map.ranks,
+                                  static_cast<int>(plan.micro_batches));
     plan.simulation = simulate(plan.schedule, costs(plan.pipeline));
     for (int r = 0; r < map.ranks; ++r) plan.ranks.push_back(rank(plan, r));
     return plan;
@@ -55,25 +64,35 @@ class Planner {
   // In units of the mean forward of a stage.
   PipelineCosts costs(const PipelinePlan& pipeline) const {
     auto stages = stage_costs(config_.model, pipeline,
-                              {.rows = step_.batch.rows(), .visible_pairs = visible_pairs(step_.batch), .tp = options_.mesh.tp,
+                              {.rows = step_.batch.rows(),
+                               .visible_pairs = visible_pairs(step_.batch),
+                               .tp = options_.mesh.tp,
                                .recompute = options_.stage.recompute});
     double mean = 0;
     for (const auto& s : stages) mean += s.forward / static_cast<double>(stages.size());
-    for (auto& s : stages) s = {.forward = s.forward / mean, .input = s.input / mean, .weight = s.weight / mean};
+    for (auto& s : stages)
+      s = {.forward = s.forward / mean, .input = s.input / mean, .weight = s.weight / mean};
     return {.stages = std::move(stages)};
   }
 
   RankPlan rank(const Plan& plan, int pp_rank) const {
     const MeshLayout mesh(options_.mesh);
-    RankPlan out{.position = pp_rank * (options_.mesh.world() / options_.mesh.pp), .memory = memory(plan, pp_rank), .traffic = {}};
+    RankPlan out{.position = pp_rank * (options_.mesh.world() / options_.mesh.pp),
+                 .memory = memory(plan, pp_rank),
+                 .traffic = {}};
     const auto params = place_parameters(config_.model, mesh, out.position);
     const auto infos = parameter_list(config_.model);
     for (std::size_t i = 0; i < infos.size(); ++i) {
       const auto holders = pp_ranks_of(infos[i], config_.model, plan.pipeline);
-      if (std::find(holders.begin(), holders.end(), pp_rank) != holders.end()) out.parameters += params[i].compute_box.count();
+      if (std::find(holders.begin(), holders.end(), pp_rank) != holders.end())
+        out.parameters += params[i].compute_box.count();
     }
-    out.traffic = step_traffic({.model = config_.model, .pipeline = plan.pipeline, .schedule = plan.schedule,
-                                .stage = options_.stage, .dtype = options_.dtype, .shape = plan.shape},
+    out.traffic = step_traffic({.model = config_.model,
+                                .pipeline = plan.pipeline,
+                                .schedule = plan.schedule,
+                                .stage = options_.stage,
+                                .dtype = options_.dtype,
+                                .shape = plan.shape},
                                mesh, out.position);
     return out;
   }

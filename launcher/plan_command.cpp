@@ -14,13 +14,15 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: fivefold plan --config FILE [--world N] [--section.key=value ...]\n"
-    "What a training run would do on N ranks (default: as many as the degrees multiply to): stages, memory, FLOPs, bytes on\n"
+    "What a training run would do on N ranks (default: as many as the degrees multiply to): stages, memory, "
+    "FLOPs, bytes on\n"
     "the wire, the pipeline's time. Needs neither MPI nor a device, and starts nothing.";
 
 const std::vector<ArgumentSpec>& own_options() {
-  static const std::vector<ArgumentSpec> specs{{"--world", "N", "ranks of the run; --ranks is the same"},
-                                               {"--node", "N", "ranks of one machine, for warnings (default 8)"},
-                                               explain_option()};
+  static const std::vector<ArgumentSpec> specs{
+      {"--world", "N", "ranks of the run; --ranks is the same"},
+      {"--node", "N", "ranks of one machine, for warnings (default 8)"},
+      explain_option()};
   return specs;
 }
 
@@ -54,7 +56,8 @@ int plan_command(std::span<const std::string> args) {
     std::fputs(command_help(kUsage, own_options(), line).c_str(), stdout);
     return 0;
   }
-  if (line.settings.empty()) throw UserError("plan needs a configuration: --config FILE, or --section.key=value settings");
+  if (line.settings.empty())
+    throw UserError("plan needs a configuration: --config FILE, or --section.key=value settings");
   const auto config = for_any_machine(resolve(line.settings).config);
   const int world = world_of(line, config.parallel);
   check(config, world);

@@ -31,7 +31,10 @@ StopSignals::StopSignals() {
   first_signal = 0;
   handle_all(on_signal);
 }
-StopSignals::~StopSignals() { handle_all(SIG_DFL); }
+StopSignals::~StopSignals() {
+  handle_all(SIG_IGN);
+  std::signal(SIGINT, SIG_DFL);
+}
 int StopSignals::seen() const { return first_signal; }
 
 }  // namespace fivefold

@@ -8,7 +8,9 @@ namespace fivefold {
 
 namespace {
 
-std::string spaces(std::size_t width, const std::string& word) { return std::string(width - word.size(), ' '); }
+std::string spaces(std::size_t width, const std::string& word) {
+  return std::string(width - word.size(), ' ');
+}
 
 }  // namespace
 

@@ -24,11 +24,13 @@ int train_command(std::span<const std::string> args) {
     std::fputs(command_help(kUsage, own, line).c_str(), stdout);
     return 0;
   }
-  if (line.settings.empty()) throw UserError("train needs a configuration: --config FILE, or --section.key=value settings");
+  if (line.settings.empty())
+    throw UserError("train needs a configuration: --config FILE, or --section.key=value settings");
   const auto resolved = resolve(line.settings);
   const WorldOptions world{.ranks = line.ranks(), .transport = resolved.config.parallel.transport};
   check(resolved.config, world_size(world, read_launch_environment()));
   check_supported(resolved.config);
+  check_training(resolved.config);
   const StopSignals signals;
   return run_world(world, [&](RankContext& context) {
     if (line.own.has(kExplainOption) && context.world_rank() == 0)

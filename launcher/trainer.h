@@ -22,32 +22,33 @@ class Trainer {
   int run();
 
  private:
+  TrainPosition begin();
   void announce();
-  bool step();                       // false: a stop was asked for, nothing was done
+  bool step();  // false: a stop was asked for, nothing was done
   void after_step(const StepLoss& loss, const StepReport& report, double lr, double seconds);
   void watch_skips(const StepReport& report);
   void show(const StepMetrics& metrics);
   void evaluate();
   void save();
   bool stop_wanted() const;
-  std::int64_t attempts_done() const { return position_.samples / config_.train.global_batch; }
+  std::int64_t attempts_done() const { return position_.step + position_.skipped; }
 
   const ResolvedConfig& resolved_;
   const Config& config_;
   const StopSignals& signals_;
   RankContext& context_;
-  bool leads_;                       // world rank 0 writes what the run shows
+  bool leads_;  // world rank 0 writes what the run shows
   RunDirectory directory_;
-  Log log_;
   TrainData data_;
   Engine engine_;
+  TrainPosition position_;
+  Log log_;
   BatchPlan plan_;
   LrSchedule schedule_;
-  TrainPosition position_;
   std::optional<MetricsFile> metrics_;
   ProgressBar bar_;
   std::int64_t skips_in_row_ = 0;
-  std::optional<std::int64_t> saved_step_;   // the newest checkpoint's
+  std::optional<std::int64_t> saved_step_;  // the newest checkpoint's
   double mean_step_seconds_ = 0;
 };
 

@@ -19,16 +19,24 @@ bool over_mpi(const WorldOptions& options, const LaunchEnvironment& environment)
 void refuse_contradictions(const WorldOptions& options, const LaunchEnvironment& environment) {
   const int started = environment.world_size.value_or(1);
   if (options.ranks > 0 && (environment.mpi || started > 1))
-    throw UserError(str("--ranks makes ranks of one process and cannot be used under ", environment.launcher, ", which started ",
-                        started, "; leave out --ranks ", options.ranks, " or the launcher"));
+    throw UserError(str("--ranks makes ranks of one process and cannot be used under ", environment.launcher,
+                        ", which started ", started, "; leave out --ranks ", options.ranks,
+                        " or the launcher"));
   if (started > 1 && !environment.mpi)
-    throw UserError(str(environment.launcher, " started ", started, " processes, but no MPI can join them: start with "
-                        "'mpirun -np ", started, "' or 'srun --mpi=pmix'"));
+    throw UserError(str(environment.launcher, " started ", started,
+                        " processes, but no MPI can join them: start with "
+                        "'mpirun -np ",
+                        started, "' or 'srun --mpi=pmix'"));
   if (started > 1 && options.transport == TransportName::thread)
-    throw UserError(str("parallel.transport=thread joins ranks of one process, but ", environment.launcher, " started ", started,
-                        "; use auto or mpi"));
+    throw UserError(str("parallel.transport=thread joins ranks of one process, but ", environment.launcher,
+                        " started ", started, "; use auto or mpi"));
+  if (options.ranks > 0 && options.transport == TransportName::mpi)
+    throw UserError(str("parallel.transport=mpi joins the processes of mpirun or srun, but --ranks ",
+                        options.ranks,
+                        " makes ranks of one process; leave out --ranks, or use transport auto or thread"));
   if (options.transport == TransportName::mpi && !mpi_available())
-    throw UserError("parallel.transport=mpi needs a build with MPI; this one has none: use thread with --ranks N");
+    throw UserError(
+        "parallel.transport=mpi needs a build with MPI; this one has none: use thread with --ranks N");
 }
 
 RankContext context_of(Transport& transport, const LaunchEnvironment& environment) {

@@ -15,14 +15,17 @@ double attention_forward(const ModelConfig& c, const CostShape& shape) {
 
 }  // namespace
 
-std::vector<StageCosts> stage_costs(const ModelConfig& config, const PipelinePlan& plan, const CostShape& shape) {
+std::vector<StageCosts> stage_costs(const ModelConfig& config, const PipelinePlan& plan,
+                                    const CostShape& shape) {
   const auto layers = layer_costs(config);
-  const double per_parameter = 2 * static_cast<double>(shape.rows) / shape.tp, attention = attention_forward(config, shape);
+  const double per_parameter = 2 * static_cast<double>(shape.rows) / shape.tp,
+               attention = attention_forward(config, shape);
   std::vector<StageCosts> out;
   for (const auto& stage : plan.split) {
     StageCosts costs{.forward = kLeast, .input = kLeast, .weight = kLeast};
     for (auto b = stage.first; b < stage.end; ++b) {
-      const double product = per_parameter * layers.blocks[static_cast<std::size_t>(b)], forward = product + attention;
+      const double product = per_parameter * layers.blocks[static_cast<std::size_t>(b)],
+                   forward = product + attention;
       costs.forward += forward;
       costs.input += product + 2.5 * attention + (shape.recompute == RecomputePolicy::full ? forward : 0);
       costs.weight += product;

@@ -30,7 +30,10 @@ Bytes all_reduced(int ranks, Bytes bytes) { return 2 * (ranks - 1) * bytes / ran
 class RankTraffic {
  public:
   RankTraffic(const TrafficModel& m, const MeshLayout& mesh, int position)
-      : m_(m), mesh_(mesh), pp_rank_(mesh.coordinate(position, Axis::pp)), params_(place_parameters(m.model, mesh, position)) {
+      : m_(m),
+        mesh_(mesh),
+        pp_rank_(mesh.coordinate(position, Axis::pp)),
+        params_(place_parameters(m.model, mesh, position)) {
     for (const int stage : m.pipeline.map.stages_of(pp_rank_)) stages_.push_back(own_stage(stage));
   }
 
@@ -70,7 +73,8 @@ class RankTraffic {
       if (block >= layers.first && block < layers.end)
         stage.blocks[static_cast<std::size_t>(block - layers.first)].params.push_back(param);
       if (block < 0 && of_embedding && stage.embedding) stage.embedding->params.push_back(param);
-      if (block < 0 && stage.head && (!of_embedding || (table && tied && tied->across()))) stage.head->params.push_back(param);
+      if (block < 0 && stage.head && (!of_embedding || (table && tied && tied->across())))
+        stage.head->params.push_back(param);
     }
     return stage;
   }
@@ -85,7 +89,8 @@ class RankTraffic {
     return out;
   }
 
-  void add(std::vector<Axis> axes, const std::string& purpose, Bytes bytes, int parts = 0, bool ends = false) {
+  void add(std::vector<Axis> axes, const std::string& purpose, Bytes bytes, int parts = 0,
+           bool ends = false) {
     int ranks = axes.empty() ? mesh_.shape().world() : mesh_.size(axes);
     if (parts > 0) ranks /= parts;
     auto& entry = groups_[{axes, purpose, parts}];
@@ -111,11 +116,16 @@ class RankTraffic {
   void context() {
     const auto& c = m_.model;
     const int tp = mesh_.size(Axis::tp);
-    const auto traffic = context_traffic(
-        m_.stage.cp_strategy,
-        {.cp = mesh_.size(Axis::cp), .rows = m_.shape.rows, .sequence = m_.shape.sequence, .window = c.window,
-         .heads = c.heads / tp, .kv_heads = std::max<std::int64_t>(1, c.kv_heads / tp), .head_dim = c.head_dim,
-         .value_dim = c.head_dim, .dtype = m_.dtype});
+    const auto traffic =
+        context_traffic(m_.stage.cp_strategy, {.cp = mesh_.size(Axis::cp),
+                                               .rows = m_.shape.rows,
+                                               .sequence = m_.shape.sequence,
+                                               .window = c.window,
+                                               .heads = c.heads / tp,
+                                               .kv_heads = std::max<std::int64_t>(1, c.kv_heads / tp),
+                                               .head_dim = c.head_dim,
+                                               .value_dim = c.head_dim,
+                                               .dtype = m_.dtype});
     for (const auto& stage : stages_)
       add({Axis::cp}, "activations",
           micro_batches() * stage.layers.blocks() * (forwards() * traffic.forward + traffic.backward));
@@ -135,7 +145,8 @@ class RankTraffic {
 
   void use_weights(const Action& action) {
     if (!is_compute(action.act) || action.act == Act::backward_weight) return;
-    auto& stage = *std::find_if(stages_.begin(), stages_.end(), [&](const auto& s) { return s.number == action.stage; });
+    auto& stage = *std::find_if(stages_.begin(), stages_.end(),
+                                [&](const auto& s) { return s.number == action.stage; });
     action.act == Act::forward ? use_forward(stage) : use_backward(stage);
   }
   void use_forward(OwnStage& stage) {
@@ -143,7 +154,7 @@ class RankTraffic {
     if (stage.embedding) use(*stage.embedding);
     for (auto& block : stage.blocks) use(block);
     if (!stage.head) return;
-    need(*stage.head);   // stays for the backward
+    need(*stage.head);  // stays for the backward
     if (auto* table = tied_table(stage)) need(*table);
   }
   void use_backward(OwnStage& stage) {
@@ -160,18 +171,21 @@ class RankTraffic {
   }
 
   void weights_and_gradients(const Unit& unit) {
-    const bool shared = std::any_of(unit.params.begin(), unit.params.end(), [&](auto* p) { return tied_across(*p); });
+    const bool shared =
+        std::any_of(unit.params.begin(), unit.params.end(), [&](auto* p) { return tied_across(*p); });
     const auto reductions = m_.stage.zero.reduce_each_micro_batch && !shared ? micro_batches() : 1;
     for (const auto* param : unit.params) {
       const auto axes = storage_axes(param->view);
       const int storage = mesh_.size(axes);
       const auto shape = param->compute_box.shape();
       const auto padded = ceil_div(shape[0], storage) * shape.row_count();
-      add(axes, "weights", (storage - 1) * padded * (unit.gathers * activation() + reductions * accumulator()));
+      add(axes, "weights",
+          (storage - 1) * padded * (unit.gathers * activation() + reductions * accumulator()));
       const auto replicas = replica_axes(*param, mesh_);
       const int ranks = mesh_.size(replicas.axes) / std::max(replicas.parts, 1);
       add(replicas.axes, "weights", reductions * all_reduced(ranks, padded * accumulator()), replicas.parts);
-      if (tied_across(*param)) add({Axis::pp}, "tied", all_reduced(2, shape.count() * accumulator()), 0, true);
+      if (tied_across(*param))
+        add({Axis::pp}, "tied", all_reduced(2, shape.count() * accumulator()), 0, true);
     }
   }
 
@@ -180,7 +194,8 @@ class RankTraffic {
     const auto& map = m_.pipeline.map;
     std::int64_t sends = 0;
     for (int s = 0; s + 1 < map.stages(); ++s) {
-      const int here = map.rank_of[static_cast<std::size_t>(s)], next = map.rank_of[static_cast<std::size_t>(s) + 1];
+      const int here = map.rank_of[static_cast<std::size_t>(s)],
+                next = map.rank_of[static_cast<std::size_t>(s) + 1];
       if (here != next) sends += (here == pp_rank_) + (next == pp_rank_);
     }
     const auto rows = m_.shape.rows / mesh_.size(Axis::tp);
@@ -190,10 +205,13 @@ class RankTraffic {
   // Counts of targets, the loss, and the squares of the gradient norm, all in f64.
   void scalars() {
     constexpr Bytes kScalar = 8, kCounts = 2;
-    add({Axis::replicate, Axis::shard, Axis::cp}, "loss", all_reduced(mesh_.size(std::vector{Axis::replicate, Axis::shard, Axis::cp}), kScalar));
+    add({Axis::replicate, Axis::shard, Axis::cp}, "loss",
+        all_reduced(mesh_.size(std::vector{Axis::replicate, Axis::shard, Axis::cp}), kScalar));
     add({Axis::pp}, "stages", all_reduced(mesh_.size(Axis::pp), kScalar));
     const int world = mesh_.shape().world();
-    add({}, "world", all_reduced(world, kCounts * kScalar) + all_reduced(world, static_cast<Bytes>(params_.size()) * kScalar));
+    add({}, "world",
+        all_reduced(world, kCounts * kScalar) +
+            all_reduced(world, static_cast<Bytes>(params_.size()) * kScalar));
   }
 
   const TrafficModel& m_;

@@ -189,7 +189,7 @@ std::vector<Case<Gemm>> cases<Gemm>(Scale scale) {
 template <>
 std::vector<Case<GroupedGemm>> cases<GroupedGemm>(Scale scale) {
   std::vector<Case<GroupedGemm>> all;
-  const std::vector<std::vector<std::int64_t>> tests{{3, 0, 5, 1}, {0, 0}, {17}, {0, 33, 2}},
+  const std::vector<std::vector<std::int64_t>> tests{{3, 0, 5, 1}, {0, 0}, {17}, {0, 33, 2}, {130, 0, 67}},
       benches{{512, 512, 512, 512}, {2048, 0, 0, 0}};
   for (const auto dtype : kFloats)
     for (const auto product : {Product::forward, Product::input_gradient, Product::weight_gradient})

@@ -1,5 +1,5 @@
-// SwiGLU, GELU in its tanh form, and their gradients. 0.5 (1 + tanh u) is computed as sigmoid(2 u), which keeps
-// its relative accuracy where it is small.
+// SwiGLU, GELU in its tanh form, and their gradients. 0.5 (1 + tanh u) is computed as sigmoid(2 u), which
+// keeps its relative accuracy where it is small.
 #include <numbers>
 
 #include "kernels/cuda/device.cuh"
@@ -129,8 +129,10 @@ void execute(const SwigluForward& op, const CudaContext& ctx) {
 void execute(const SwigluBackward& op, const CudaContext& ctx) {
   with_device_float(op.x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const SwigluBackwardElements<T> f{elements<T>(op.x), elements<T>(op.dy), elements<T>(op.dx), op.dy.dim(1)};
-    for_each<kPackOf<T>>(op.dy.count(), f.width % kPackOf<T> == 0 && packs_aligned({f.x, f.dy, f.dx}), f, ctx);
+    const SwigluBackwardElements<T> f{elements<T>(op.x), elements<T>(op.dy), elements<T>(op.dx),
+                                      op.dy.dim(1)};
+    for_each<kPackOf<T>>(op.dy.count(), f.width % kPackOf<T> == 0 && packs_aligned({f.x, f.dy, f.dx}), f,
+                         ctx);
   });
 }
 

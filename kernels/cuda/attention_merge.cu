@@ -1,5 +1,5 @@
-// Joins two partial attention results in max form: no exponential of a positive number, so no overflow. A warp a
-// head of a row.
+// Joins two partial attention results in max form: no exponential of a positive number, so no overflow. A
+// warp a head of a row.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/execute.cuh"
 
@@ -8,8 +8,8 @@ namespace fivefold::cuda {
 namespace {
 
 template <class T>
-__global__ void merge(Accum<T>* out, Accum<T>* lse, const T* other_out, const Accum<T>* other_lse, std::int64_t rows,
-                      std::int64_t dim) {
+__global__ void merge(Accum<T>* out, Accum<T>* lse, const T* other_out, const Accum<T>* other_lse,
+                      std::int64_t rows, std::int64_t dim) {
   using A = Accum<T>;
   const std::int64_t warps = blockDim.x / 32, lane = threadIdx.x % 32;
   for (std::int64_t row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {

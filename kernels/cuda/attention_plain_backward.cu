@@ -1,6 +1,6 @@
-// Gradients of attention by tiles, with the probabilities computed again from the log-sum-exp (Dao et al. 2022). One
-// kernel owns tiles of keys (dk and dv), another tiles of queries (dq): each sum belongs to one thread, so there are
-// no atomics and one order.
+// Gradients of attention by tiles, with the probabilities computed again from the log-sum-exp (Dao et al.
+// 2022). One kernel owns tiles of keys (dk and dv), another tiles of queries (dq): each sum belongs to one
+// thread, so there are no atomics and one order.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace fivefold::cuda {
@@ -46,15 +46,16 @@ struct Room {
         p(d_out + Tile::kEdge * odd(value_dim)),
         ds(p + Tile::kEdge * Tile::kPitch) {}
   static std::int64_t bytes(std::int64_t dim, std::int64_t value_dim) {
-    return 2 * Tile::kEdge * (odd(dim) + odd(value_dim) + Tile::kPitch) * static_cast<std::int64_t>(sizeof(A));
+    return 2 * Tile::kEdge * (odd(dim) + odd(value_dim) + Tile::kPitch) *
+           static_cast<std::int64_t>(sizeof(A));
   }
 };
 
-// p and ds, rounded, of one tile of queries with one of keys; the rows are loaded. Queries that see nothing and
-// pairs that do not see each other give 0. q holds scaled queries.
+// p and ds, rounded, of one tile of queries with one of keys; the rows are loaded. Queries that see nothing
+// and pairs that do not see each other give 0. q holds scaled queries.
 template <class Tile>
-__device__ void differentiate(const Backward<typename Tile::Type>& op, const Room<Tile>& room, std::int64_t head,
-                              std::int64_t query_begin, std::int64_t key_begin) {
+__device__ void differentiate(const Backward<typename Tile::Type>& op, const Room<Tile>& room,
+                              std::int64_t head, std::int64_t query_begin, std::int64_t key_begin) {
   using T = typename Tile::Type;
   using A = Accum<T>;
   constexpr int R = Tile::kRows;
@@ -74,8 +75,10 @@ __device__ void differentiate(const Backward<typename Tile::Type>& op, const Roo
   for (int r = 0; r < R; ++r) {
     const std::int64_t i = query_begin + y + kSide * r;
     const bool here = i < op.queries;
-    const std::int32_t first = here ? op.first_visible[i] : INT32_MAX, last = here ? op.q_index[i] : INT32_MIN;
-    const A lse = here ? op.lse[i * op.heads + head] : A(0), delta = here ? op.delta[i * op.heads + head] : A(0);
+    const std::int32_t first = here ? op.first_visible[i] : INT32_MAX,
+                       last = here ? op.q_index[i] : INT32_MIN;
+    const A lse = here ? op.lse[i * op.heads + head] : A(0),
+            delta = here ? op.delta[i * op.heads + head] : A(0);
 #pragma unroll
     for (int c = 0; c < R; ++c) {
       const bool seen = here && key_here[c] && first <= index[c] && index[c] <= last;
@@ -98,8 +101,8 @@ __device__ __forceinline__ void clear(A (&sum)[Rows][Columns]) {
 // Rows begin + y + 16 r of head `head` of `heads`.
 template <int Rows, int Columns, class T>
 __device__ __forceinline__ void write_rows(const EitherOutput<T>& to, std::int64_t begin, std::int64_t end,
-                                           std::int64_t heads, std::int64_t head, std::int64_t width, Accum<T> by,
-                                           const Accum<T> (&sum)[Rows][Columns]) {
+                                           std::int64_t heads, std::int64_t head, std::int64_t width,
+                                           Accum<T> by, const Accum<T> (&sum)[Rows][Columns]) {
   const int y = static_cast<int>(threadIdx.x) / kSide, x = static_cast<int>(threadIdx.x) % kSide;
 #pragma unroll
   for (int r = 0; r < Rows; ++r)
@@ -128,9 +131,10 @@ __global__ void __launch_bounds__(kSide* kSide) keys_kernel(Backward<typename Ti
     for (std::int64_t t = 0; t < op.ranges.query_tiles; ++t) {
       if (!meet(op.ranges.queries[t], mine)) continue;
       __syncthreads();
-      load_rows(head_rows(op.q, op.heads, head, op.dim), t * Tile::kEdge, op.queries, Tile::kEdge, op.scale, room.q);
-      load_rows(head_rows(op.d_out, op.heads, head, op.value_dim), t * Tile::kEdge, op.queries, Tile::kEdge, A(1),
-                room.d_out);
+      load_rows(head_rows(op.q, op.heads, head, op.dim), t * Tile::kEdge, op.queries, Tile::kEdge, op.scale,
+                room.q);
+      load_rows(head_rows(op.d_out, op.heads, head, op.value_dim), t * Tile::kEdge, op.queries, Tile::kEdge,
+                A(1), room.d_out);
       __syncthreads();
       differentiate(op, room, head, t * Tile::kEdge, begin);
       __syncthreads();
@@ -148,18 +152,22 @@ __global__ void __launch_bounds__(kSide* kSide) queries_kernel(Backward<typename
   using A = typename Tile::A;
   extern __shared__ double shared[];
   const Room<Tile> room(reinterpret_cast<A*>(shared), op.dim, op.value_dim);
-  const std::int64_t tile = op.ranges.query_tiles - 1 - blockIdx.x, head = blockIdx.y, begin = tile * Tile::kEdge;
+  const std::int64_t tile = op.ranges.query_tiles - 1 - blockIdx.x, head = blockIdx.y,
+                     begin = tile * Tile::kEdge;
   const std::int64_t kv_head = head / (op.heads / op.kv_heads);
   load_rows(head_rows(op.q, op.heads, head, op.dim), begin, op.queries, Tile::kEdge, op.scale, room.q);
-  load_rows(head_rows(op.d_out, op.heads, head, op.value_dim), begin, op.queries, Tile::kEdge, A(1), room.d_out);
+  load_rows(head_rows(op.d_out, op.heads, head, op.value_dim), begin, op.queries, Tile::kEdge, A(1),
+            room.d_out);
   const IndexRange mine = op.ranges.queries[tile];
   A dq[Tile::kRows][Tile::kColumns];
   clear(dq);
   for (std::int64_t t = 0; t < op.ranges.key_tiles; ++t) {
     if (!meet(mine, op.ranges.keys[t])) continue;
     __syncthreads();
-    load_rows(head_rows(op.k, op.kv_heads, kv_head, op.dim), t * Tile::kEdge, op.keys, Tile::kEdge, A(1), room.k);
-    load_rows(head_rows(op.v, op.kv_heads, kv_head, op.value_dim), t * Tile::kEdge, op.keys, Tile::kEdge, A(1), room.v);
+    load_rows(head_rows(op.k, op.kv_heads, kv_head, op.dim), t * Tile::kEdge, op.keys, Tile::kEdge, A(1),
+              room.k);
+    load_rows(head_rows(op.v, op.kv_heads, kv_head, op.value_dim), t * Tile::kEdge, op.keys, Tile::kEdge,
+              A(1), room.v);
     __syncthreads();
     differentiate(op, room, head, begin, t * Tile::kEdge);
     __syncthreads();
@@ -174,7 +182,8 @@ Backward<T> operands(const AttentionBackward& op, const CudaContext& ctx) {
   using A = Accum<T>;
   const std::int64_t queries = op.q.dim(0), keys = op.k.dim(0);
   static_assert(sizeof(IndexRange) == sizeof(double));
-  double* const room = ctx.room<double>(op.lse.count() + ceil_div(queries, Tile::kEdge) + ceil_div(keys, Tile::kEdge));
+  double* const room =
+      ctx.room<double>(op.lse.count() + ceil_div(queries, Tile::kEdge) + ceil_div(keys, Tile::kEdge));
   return {elements<T>(op.q),
           elements<T>(op.k),
           elements<T>(op.v),

@@ -1,5 +1,5 @@
-// Attention output by tiles with a running maximum and sum (Milakov & Gimelshein 2018; Dao et al. 2022). A block is
-// a head and a tile of queries.
+// Attention output by tiles with a running maximum and sum (Milakov & Gimelshein 2018; Dao et al. 2022). A
+// block is a head and a tile of queries.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace fivefold::cuda {

@@ -1,6 +1,6 @@
 // What the plain attention kernels share: tiles of 16 Rows queries and as many keys by 256 threads, in the
-// arithmetic type, for any head_dim up to 256. Thread (y, x) of 16 x 16 has the queries (or keys) y + 16 r and the
-// columns x + 16 c.
+// arithmetic type, for any head_dim up to 256. Thread (y, x) of 16 x 16 has the queries (or keys) y + 16 r
+// and the columns x + 16 c.
 #pragma once
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/device.cuh"
@@ -15,7 +15,8 @@ template <class T, int RowsOfThread, int ColumnsOfThread>
 struct Tiling {
   using Type = T;
   using A = Accum<T>;
-  static constexpr int kRows = RowsOfThread, kColumns = ColumnsOfThread, kEdge = kSide * kRows, kPitch = kEdge + 1;
+  static constexpr int kRows = RowsOfThread, kColumns = ColumnsOfThread, kEdge = kSide * kRows,
+                       kPitch = kEdge + 1;
 };
 
 // The smaller and the larger end of an index range.
@@ -30,7 +31,8 @@ struct HeadRows {
   std::int64_t stride, width;
 };
 template <class T>
-__device__ __forceinline__ HeadRows<T> head_rows(const T* data, std::int64_t heads, std::int64_t head, std::int64_t width) {
+__device__ __forceinline__ HeadRows<T> head_rows(const T* data, std::int64_t heads, std::int64_t head,
+                                                 std::int64_t width) {
   return {data + head * width, heads * width, width};
 }
 // Width of a row in shared memory: odd, so that neighbouring rows lie in neighbouring banks.
@@ -38,8 +40,8 @@ __host__ __device__ inline std::int64_t odd(std::int64_t width) { return width |
 
 // to[i] = by * row begin + i, for `edge` rows; zeros at and beyond row `end`.
 template <class T>
-__device__ __forceinline__ void load_rows(const HeadRows<T>& from, std::int64_t begin, std::int64_t end, int edge,
-                                          Accum<T> by, Accum<T>* to) {
+__device__ __forceinline__ void load_rows(const HeadRows<T>& from, std::int64_t begin, std::int64_t end,
+                                          int edge, Accum<T> by, Accum<T>* to) {
   using A = Accum<T>;
   const int warps = static_cast<int>(blockDim.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < edge; i += warps) {
@@ -52,7 +54,8 @@ __device__ __forceinline__ void load_rows(const HeadRows<T>& from, std::int64_t 
 
 // sum[r][c] = dot product of rows y + 16 r of a and x + 16 c of b.
 template <int Rows, class A>
-__device__ __forceinline__ void multiply_rows(const A* a, const A* b, std::int64_t width, A (&sum)[Rows][Rows]) {
+__device__ __forceinline__ void multiply_rows(const A* a, const A* b, std::int64_t width,
+                                              A (&sum)[Rows][Rows]) {
   const int y = static_cast<int>(threadIdx.x) / kSide, x = static_cast<int>(threadIdx.x) % kSide;
   const std::int64_t pitch = odd(width);
 #pragma unroll
@@ -74,10 +77,11 @@ __device__ __forceinline__ void multiply_rows(const A* a, const A* b, std::int64
   }
 }
 
-// sum[r][c] += sum over j of weights(j, y + 16 r) rows[j][x + 16 c], with weights at p[j * step + row * stride].
+// sum[r][c] += sum over j of weights(j, y + 16 r) rows[j][x + 16 c], with weights at p[j * step + row *
+// stride].
 template <int Rows, int Columns, class A>
-__device__ __forceinline__ void add_weighted(const A* p, int step, int stride, const A* rows, std::int64_t width,
-                                             A (&sum)[Rows][Columns]) {
+__device__ __forceinline__ void add_weighted(const A* p, int step, int stride, const A* rows,
+                                             std::int64_t width, A (&sum)[Rows][Columns]) {
   const int y = static_cast<int>(threadIdx.x) / kSide, x = static_cast<int>(threadIdx.x) % kSide;
   const std::int64_t pitch = odd(width);
 #pragma unroll 2
@@ -116,8 +120,8 @@ EitherOutput<T> either_output(const Tensor& t, DType dtype) {
 }
 
 // ranges[i] of the indices [i * edge, ...), a warp each.
-inline __global__ void index_ranges(const std::int32_t* least, const std::int32_t* most, std::int64_t count, int edge,
-                                    IndexRange* ranges) {
+inline __global__ void index_ranges(const std::int32_t* least, const std::int32_t* most, std::int64_t count,
+                                    int edge, IndexRange* ranges) {
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * edge;
   const std::int64_t end = begin + edge < count ? begin + edge : count;
   std::int32_t low = INT32_MAX, high = INT32_MIN;
@@ -144,13 +148,16 @@ struct TileRanges {
 template <class Op>
 TileRanges queue_ranges(const Op& op, int edge, IndexRange* room, cudaStream_t stream) {
   const std::int64_t queries = op.q.dim(0), keys = op.k.dim(0);
-  const TileRanges ranges{room, room + ceil_div(queries, edge), ceil_div(queries, edge), ceil_div(keys, edge)};
+  const TileRanges ranges{room, room + ceil_div(queries, edge), ceil_div(queries, edge),
+                          ceil_div(keys, edge)};
   const auto* const k_index = elements<std::int32_t>(op.k_index);
   if (queries > 0)
     index_ranges<<<static_cast<unsigned>(ranges.query_tiles), 32, 0, stream>>>(
-        elements<std::int32_t>(op.first_visible), elements<std::int32_t>(op.q_index), queries, edge, ranges.queries);
+        elements<std::int32_t>(op.first_visible), elements<std::int32_t>(op.q_index), queries, edge,
+        ranges.queries);
   if (keys > 0)
-    index_ranges<<<static_cast<unsigned>(ranges.key_tiles), 32, 0, stream>>>(k_index, k_index, keys, edge, ranges.keys);
+    index_ranges<<<static_cast<unsigned>(ranges.key_tiles), 32, 0, stream>>>(k_index, k_index, keys, edge,
+                                                                             ranges.keys);
   FF_CUDA(cudaGetLastError());
   return ranges;
 }

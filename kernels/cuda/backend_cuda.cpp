@@ -12,7 +12,8 @@ namespace {
 // Made current before anything of the backend is made on it.
 int current(int device) {
   const int count = cuda_device_count();
-  if (device < 0 || device >= count) throw UserError(str("CUDA device ", device, " is none of the ", count, " here"));
+  if (device < 0 || device >= count)
+    throw UserError(str("CUDA device ", device, " is none of the ", count, " here"));
   FF_CUDA(cudaSetDevice(device));
   return device;
 }
@@ -23,7 +24,8 @@ CudaBackend::CudaBackend(int device) : device_(current(device)) {}
 
 template <class Op>
 void CudaBackend::execute(const Op& op, Stream& stream) {
-  FF_CHECK(stream.device() == (Device{DeviceKind::cuda, device_}), Op::kName, " on a stream of another device");
+  FF_CHECK(stream.device() == (Device{DeviceKind::cuda, device_}), Op::kName,
+           " on a stream of another device");
   FF_CUDA(cudaSetDevice(device_));
   cuda::execute(op, cuda::CudaContext{static_cast<cudaStream_t>(stream.native()), scratch_, products_});
 }

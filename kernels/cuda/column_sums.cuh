@@ -1,5 +1,5 @@
-// out[c] += sum over rows r of f(r, c), without atomics: rows are cut into blocks of a size that depends on the
-// shape only, each block is summed in a fixed order, and the blocks are added in order.
+// out[c] += sum over rows r of f(r, c), without atomics: rows are cut into blocks of a size that depends on
+// the shape only, each block is summed in a fixed order, and the blocks are added in order.
 #pragma once
 #include "kernels/cuda/device.cuh"
 
@@ -27,20 +27,27 @@ __global__ void column_partials(std::int64_t rows, std::int64_t width, std::int6
   partial[(static_cast<std::int64_t>(blockIdx.y) * Count + threadIdx.y) * width + c] = total;
 }
 
-// out[c] += sum over blocks of partial[block * stride + c].
+// out[c] += sum over blocks of partial[block * stride + c]: every eighth block by one thread, then the eight.
 template <class A>
-__global__ void add_partials(const A* partial, std::int64_t blocks, std::int64_t stride, std::int64_t width, A* out) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= width) return;
+__global__ void add_partials(const A* partial, std::int64_t blocks, std::int64_t stride, std::int64_t width,
+                             A* out) {
+  __shared__ A sums[kSumRows][kSumLanes];
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kSumLanes + threadIdx.x;
   A sum = 0;
-  for (std::int64_t b = 0; b < blocks; ++b) sum += partial[b * stride + c];
+  if (c < width)
+    for (std::int64_t b = threadIdx.y; b < blocks; b += kSumRows) sum += partial[b * stride + c];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || c >= width) return;
+  for (int r = 1; r < kSumRows; ++r) sum += sums[r][threadIdx.x];
   out[c] += sum;
 }
 
 template <class A>
-void queue_add_partials(const A* partial, std::int64_t blocks, std::int64_t stride, std::int64_t width, A* out,
-                        const CudaContext& ctx) {
-  add_partials<<<static_cast<unsigned>(ceil_div(width, 128)), 128, 0, ctx.stream>>>(partial, blocks, stride, width, out);
+void queue_add_partials(const A* partial, std::int64_t blocks, std::int64_t stride, std::int64_t width,
+                        A* out, const CudaContext& ctx) {
+  const auto grid = static_cast<unsigned>(ceil_div(width, kSumLanes));
+  add_partials<<<grid, dim3(kSumLanes, kSumRows), 0, ctx.stream>>>(partial, blocks, stride, width, out);
   FF_CUDA(cudaGetLastError());
 }
 
@@ -49,14 +56,17 @@ template <int Count, class A, class F>
 void add_column_sums(std::int64_t rows, std::int64_t width, const F& f, std::array<A*, Count> outs,
                      const CudaContext& ctx) {
   if (rows == 0 || width == 0) return;
-  const std::int64_t rows_of_block = std::max<std::int64_t>(round_up(ceil_div(rows, kMostRowBlocks), kSumRows), 32);
+  const std::int64_t rows_of_block =
+      std::max<std::int64_t>(round_up(ceil_div(rows, kMostRowBlocks), kSumRows), 32);
   const std::int64_t blocks = ceil_div(rows, rows_of_block);
   A* const partial = ctx.room<A>(blocks * Count * width);
   const dim3 grid(static_cast<unsigned>(ceil_div(width, kSumLanes)), static_cast<unsigned>(blocks));
-  column_partials<A, Count><<<grid, dim3(kSumLanes, kSumRows), 0, ctx.stream>>>(rows, width, rows_of_block, f, partial);
+  column_partials<A, Count>
+      <<<grid, dim3(kSumLanes, kSumRows), 0, ctx.stream>>>(rows, width, rows_of_block, f, partial);
   FF_CUDA(cudaGetLastError());
   for (int i = 0; i < Count; ++i)
-    queue_add_partials<A>(partial + i * width, blocks, Count * width, width, outs[static_cast<std::size_t>(i)], ctx);
+    queue_add_partials<A>(partial + i * width, blocks, Count * width, width,
+                          outs[static_cast<std::size_t>(i)], ctx);
 }
 
 }  // namespace fivefold::cuda

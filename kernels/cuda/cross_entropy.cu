@@ -14,9 +14,11 @@ constexpr std::int64_t kMostRows = 1 << 20;  // blocks of a launch; further rows
 // Calls f(begin, element count as a constant) for this thread's share of a row of `count` elements.
 template <int N, class F>
 __device__ __forceinline__ void share_of_row(std::int64_t count, F&& f) {
-  for (std::int64_t p = threadIdx.x; p < count / N; p += blockDim.x) f(p * N, std::integral_constant<int, N>{});
+  for (std::int64_t p = threadIdx.x; p < count / N; p += blockDim.x)
+    f(p * N, std::integral_constant<int, N>{});
   if constexpr (N > 1)
-    for (std::int64_t i = count / N * N + threadIdx.x; i < count; i += blockDim.x) f(i, std::integral_constant<int, 1>{});
+    for (std::int64_t i = count / N * N + threadIdx.x; i < count; i += blockDim.x)
+      f(i, std::integral_constant<int, 1>{});
 }
 
 // Maximum and sum of exp(l - maximum) of what a thread has seen.
@@ -41,8 +43,8 @@ struct Running {
 
 template <int N, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    vocab_stats(const T* logits, const std::int32_t* target, Accum<T>* stats, std::int64_t rows, std::int64_t width,
-                std::int64_t columns, std::int64_t first_column) {
+    vocab_stats(const T* logits, const std::int32_t* target, Accum<T>* stats, std::int64_t rows,
+                std::int64_t width, std::int64_t columns, std::int64_t first_column) {
   using A = Accum<T>;
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T* const row = logits + r * width;
@@ -137,8 +139,8 @@ void queue_stats(const VocabStats& op, const CudaContext& ctx) {
   if (rows == 0) return;
   const auto queue = [&](auto kernel) {
     kernel<<<blocks_for(rows, 1, kMostRows), kRowThreads, 0, ctx.stream>>>(
-        elements<T>(op.logits), elements<std::int32_t>(op.target), elements<Accum<T>>(op.stats), rows, op.logits.dim(1),
-        op.columns, op.first_column);
+        elements<T>(op.logits), elements<std::int32_t>(op.target), elements<Accum<T>>(op.stats), rows,
+        op.logits.dim(1), op.columns, op.first_column);
     FF_CUDA(cudaGetLastError());
   };
   in_packs<T>(op.logits) ? queue(vocab_stats<kPackOf<T>, T>) : queue(vocab_stats<1, T>);

@@ -1,4 +1,5 @@
-// What the kernels share: element types on the device, packs of 16 bytes, loops over elements, sums of a block.
+// What the kernels share: element types on the device, packs of 16 bytes, loops over elements, sums of a
+// block.
 #pragma once
 #include <cuda_bf16.h>
 

@@ -21,8 +21,8 @@ struct AddElements {
   }
 };
 
-// One rounding from any floating type to any other. With `accumulate` the sum is taken in the wider of the two
-// arithmetic types.
+// One rounding from any floating type to any other. With `accumulate` the sum is taken in the wider of the
+// two arithmetic types.
 template <class To, class From>
 struct ConvertElements {
   using A = std::conditional_t<std::is_same_v<From, double>, double, Accum<To>>;

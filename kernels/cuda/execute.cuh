@@ -1,5 +1,5 @@
-// The CUDA ops: one function per op, each in the file of its name. Operands have been checked. An op without a
-// function here does not compile in backend_cuda.cpp.
+// The CUDA ops: one function per op, each in the file of its name. Operands have been checked. An op without
+// a function here does not compile in backend_cuda.cpp.
 #pragma once
 #include "kernels/backend.h"
 #include "kernels/cuda/context.cuh"

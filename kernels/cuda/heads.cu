@@ -72,7 +72,8 @@ void execute(const HeadsToParts& op, const CudaContext& ctx) {
   with_device_float(op.rows.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const ToParts<T> f{HeadParts(op.rows, op.parts), elements<T>(op.rows), elements<T>(op.parts)};
-    for_each<kPackOf<T>>(op.rows.count(), f.p.width % kPackOf<T> == 0 && packs_aligned({f.from, f.to}), f, ctx);
+    for_each<kPackOf<T>>(op.rows.count(), f.p.width % kPackOf<T> == 0 && packs_aligned({f.from, f.to}), f,
+                         ctx);
   });
 }
 

@@ -20,7 +20,8 @@ struct RotaryTable {
         half(positions ? cosines.dim(1) : 0),
         interleaved(style == RopeStyle::interleaved) {}
 
-  // Turns the head x [hd] of row t in place, by a warp; `direction` -1 turns back. Ends with the warp in step.
+  // Turns the head x [hd] of row t in place, by a warp; `direction` -1 turns back. Ends with the warp in
+  // step.
   __device__ void turn(std::int64_t t, A direction, A* x) const {
     if (half == 0) return;
     const std::int64_t at = position[t] * half;

@@ -1,5 +1,5 @@
-// RMSNorm and LayerNorm: a block a row. The weight gradients are column sums, taken before dx is written, since
-// dx may lie where dy does.
+// RMSNorm and LayerNorm: a block a row. The weight gradients are column sums, taken before dx is written,
+// since dx may lie where dy does.
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/execute.cuh"
 
@@ -25,7 +25,8 @@ struct Forward {
 // Calls f(d) for the packs of N elements of a row that are this thread's.
 template <int N, class F>
 __device__ __forceinline__ void packs_of_row(std::int64_t width, F&& f) {
-  for (std::int64_t d = static_cast<std::int64_t>(threadIdx.x) * N; d < width; d += static_cast<std::int64_t>(blockDim.x) * N)
+  for (std::int64_t d = static_cast<std::int64_t>(threadIdx.x) * N; d < width;
+       d += static_cast<std::int64_t>(blockDim.x) * N)
     f(d);
 }
 
@@ -100,7 +101,8 @@ struct Backward {
   }
 };
 
-// With n = (x - mean) rstd and g = dy weight: dx = rstd (g - n mean(g n) [- mean(g) when centred]) + residual.
+// With n = (x - mean) rstd and g = dy weight: dx = rstd (g - n mean(g n) [- mean(g) when centred]) +
+// residual.
 template <int N, class T, class W>
 __global__ void __launch_bounds__(kRowThreads) norm_backward(Backward<T, W> op) {
   using A = Accum<T>;
@@ -147,10 +149,10 @@ template <class T, class W>
 void forward(const NormForward& op, const CudaContext& ctx) {
   using A = Accum<T>;
   constexpr int N = kPackOf<T>;
-  const Forward<T, W> f{elements<T>(op.x),      elements<T>(op.delta), elements<T>(op.sum),
-                        elements<W>(op.weight), elements<W>(op.bias),  elements<T>(op.y),
-                        elements<A>(op.mean),   elements<A>(op.rstd),  static_cast<A>(op.eps),
-                        op.x.dim(0),            op.x.dim(1)};
+  const Forward<T, W> f{
+      elements<T>(op.x),      elements<T>(op.delta), elements<T>(op.sum),  elements<W>(op.weight),
+      elements<W>(op.bias),   elements<T>(op.y),     elements<A>(op.mean), elements<A>(op.rstd),
+      static_cast<A>(op.eps), op.x.dim(0),           op.x.dim(1)};
   if (f.rows == 0) return;
   const auto blocks = blocks_for(f.rows, 1, kMostRows);
   if (f.width % N == 0 && packs_aligned({f.x, f.delta, f.sum, f.weight, f.bias, f.y}))
@@ -164,9 +166,10 @@ template <class T, class W>
 void backward(const NormBackward& op, const CudaContext& ctx) {
   using A = Accum<T>;
   constexpr int N = kPackOf<T>;
-  const Backward<T, W> f{elements<T>(op.x),    elements<W>(op.weight), elements<A>(op.mean),
-                         elements<A>(op.rstd), elements<T>(op.dy),     elements<T>(op.residual),
-                         elements<T>(op.dx),   op.x.dim(0),            op.x.dim(1)};
+  const Backward<T, W> f{
+      elements<T>(op.x),  elements<W>(op.weight),   elements<A>(op.mean), elements<A>(op.rstd),
+      elements<T>(op.dy), elements<T>(op.residual), elements<T>(op.dx),   op.x.dim(0),
+      op.x.dim(1)};
   if (op.layer)
     add_column_sums<2, A>(f.rows, f.width, f, {elements<A>(op.d_weight), elements<A>(op.d_bias)}, ctx);
   else

@@ -33,7 +33,8 @@ __global__ void squares(const T* x, std::int64_t n, double* partial) {
 
 __global__ void add_squares(const double* partial, int count, double* sum) {
   double mine = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) mine += partial[i];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+    mine += partial[i];
   mine = join_block(mine);
   if (threadIdx.x == 0) *sum += mine;
 }
@@ -92,7 +93,8 @@ __global__ void adamw(std::int64_t n, AdamWElements<T, C> op) {
   if (op.control[StepControl::kApply] == 0.0) return;
   if (threadIdx.x == 0) {
     const double t = op.control[StepControl::kStep];
-    shared = {static_cast<T>(op.control[StepControl::kFactor]), static_cast<T>(1.0 / (1.0 - pow(op.beta1_f64, t))),
+    shared = {static_cast<T>(op.control[StepControl::kFactor]),
+              static_cast<T>(1.0 / (1.0 - pow(op.beta1_f64, t))),
               static_cast<T>(1.0 / (1.0 - pow(op.beta2_f64, t)))};
   }
   __syncthreads();
@@ -154,13 +156,15 @@ void execute(const SquaredSum& op, const CudaContext& ctx) {
     else
       squares<1><<<blocks, kThreads, 0, ctx.stream>>>(x, n, partial);
     FF_CUDA(cudaGetLastError());
-    add_squares<<<1, kThreads, 0, ctx.stream>>>(partial, static_cast<int>(blocks), elements<double>(op.sums) + op.index);
+    add_squares<<<1, kThreads, 0, ctx.stream>>>(partial, static_cast<int>(blocks),
+                                                elements<double>(op.sums) + op.index);
     FF_CUDA(cudaGetLastError());
   });
 }
 
 void execute(const StepControl& op, const CudaContext& ctx) {
-  step_control<<<1, 1, 0, ctx.stream>>>(elements<double>(op.sums), op.sums.count(), op.clip, elements<double>(op.control));
+  step_control<<<1, 1, 0, ctx.stream>>>(elements<double>(op.sums), op.sums.count(), op.clip,
+                                        elements<double>(op.control));
   FF_CUDA(cudaGetLastError());
 }
 

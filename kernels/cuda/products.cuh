@@ -1,5 +1,6 @@
-// Matrix products by cuBLASLt. The plan of a product (descriptors and the algorithm that the library proposes) is
-// kept by its shape, types and alignment, so a step asks the library nothing that it asked before.
+// Matrix products by cuBLASLt. The plan of a product (descriptors and the algorithm that the library
+// proposes) is kept by its shape, types and alignment, so a step asks the library nothing that it asked
+// before.
 #pragma once
 #include <array>
 #include <map>
@@ -16,8 +17,8 @@ class LtProducts {
   LtProducts();
   ~LtProducts();
 
-  // Queues the product and returns true, or returns false where the library has no way to do it as asked: no inner
-  // dimension, a bias in another dtype than c's or off an address of 16 bytes, f64 with a bias.
+  // Queues the product and returns true, or returns false where the library has no way to do it as asked: no
+  // inner dimension, a bias in another dtype than c's or off an address of 16 bytes, f64 with a bias.
   bool multiply(const Gemm& op, cudaStream_t stream);
 
  private:

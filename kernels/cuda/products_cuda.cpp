@@ -1,4 +1,5 @@
-// The library is column-major: it is asked for c^T = op(b)^T op(a)^T, whose operands are our rows as they lie.
+// The library is column-major: it is asked for c^T = op(b)^T op(a)^T, whose operands are our rows as they
+// lie.
 #include <cublasLt.h>
 
 #include "core/cuda_check.h"
@@ -28,7 +29,8 @@ std::uint32_t alignment_of(const Tensor& t) {
 }
 
 bool bias_fits(const Gemm& op) {
-  return !op.bias || (op.bias.dtype() == op.c.dtype() && op.a.dtype() != DType::f64 && alignment_of(op.bias) >= 16);
+  return !op.bias ||
+         (op.bias.dtype() == op.c.dtype() && op.a.dtype() != DType::f64 && alignment_of(op.bias) >= 16);
 }
 
 struct Layout {
@@ -72,7 +74,8 @@ struct LtProducts::Plan {
 
   explicit Plan(const Gemm& op) : a(op.a), b(op.b), c(op.c) {
     const bool f64 = op.a.dtype() == DType::f64;
-    FF_LT(cublasLtMatmulDescCreate(&product, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, f64 ? CUDA_R_64F : CUDA_R_32F));
+    FF_LT(cublasLtMatmulDescCreate(&product, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                   f64 ? CUDA_R_64F : CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, op.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, op.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!op.bias) return;
@@ -101,8 +104,8 @@ struct LtProducts::Plan {
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(op.c));
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
-    const auto status =
-        cublasLtMatmulAlgoGetHeuristic(handle, product, b.it, a.it, c.it, c.it, preference.it, 1, &result, &count);
+    const auto status = cublasLtMatmulAlgoGetHeuristic(handle, product, b.it, a.it, c.it, c.it, preference.it,
+                                                       1, &result, &count);
     found = status == CUBLAS_STATUS_SUCCESS && count > 0;
     if (!found && status != CUBLAS_STATUS_NOT_SUPPORTED) FF_LT(status);
     algorithm = result.algo;
@@ -143,9 +146,10 @@ bool LtProducts::multiply(const Gemm& op, cudaStream_t stream) {
   const bool f64 = op.a.dtype() == DType::f64;
   const void* const by = f64 ? static_cast<const void*>(&one) : &one_f32;
   const void* const keep = f64 ? static_cast<const void*>(&beta) : &beta_f32;
-  FF_LT(cublasLtMatmul(library_->handle, plan.product, by, op.b.raw(), plan.b.it, op.a.raw(), plan.a.it, keep, op.c.raw(),
-                       plan.c.it, op.c.raw(), plan.c.it, &plan.algorithm, workspace_.get<std::byte>(kWorkspace, stream),
-                       static_cast<std::size_t>(kWorkspace), stream));
+  FF_LT(cublasLtMatmul(library_->handle, plan.product, by, op.b.raw(), plan.b.it, op.a.raw(), plan.a.it, keep,
+                       op.c.raw(), plan.c.it, op.c.raw(), plan.c.it, &plan.algorithm,
+                       workspace_.get<std::byte>(kWorkspace, stream), static_cast<std::size_t>(kWorkspace),
+                       stream));
   return true;
 }
 

@@ -1,5 +1,6 @@
-// Packed rows to q, k, v (norm, then rotary, one rounding at the end) and their gradients back to packed rows: a
-// warp a head. Gradients of the norm weights are summed by warp, by block of rows, and block after block.
+// Packed rows to q, k, v (norm, then rotary, one rounding at the end) and their gradients back to packed
+// rows: a warp a head. Gradients of the norm weights are summed by warp, by block of rows, and block after
+// block.
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/execute.cuh"
 #include "kernels/cuda/heads.cuh"
@@ -29,13 +30,31 @@ struct Split {
   A eps;
 
   __device__ std::int64_t heads() const { return q.heads + k.heads + v.heads; }
-  // The section of head h of a packed row; h becomes the head inside it.
-  __device__ const Section<T, W>& section_of(std::int64_t& h) const {
-    if (h < q.heads) return q;
-    h -= q.heads;
-    if (h < k.heads) return k;
-    h -= k.heads;
-    return v;
+};
+
+// Head n of all packed rows, counted through. By value: references to a kernel's operands cost a copy of them
+// all.
+template <class T, class W>
+struct Head {
+  using A = Accum<T>;
+  std::int64_t t, at;  // row; element in its section's tensor
+  T* data;             // of the section
+  const W* weight;     // null: no norm
+  A* rstd;             // of this head
+  bool of_k, turned;
+
+  __device__ Head(const Split<T, W>& op, std::int64_t n) {
+    t = n / op.heads();
+    std::int64_t h = n - t * op.heads();
+    const bool of_q = h < op.q.heads;
+    of_k = !of_q && h < op.q.heads + op.k.heads;
+    turned = of_q || of_k;
+    const std::int64_t heads = of_q ? op.q.heads : of_k ? op.k.heads : op.v.heads;
+    h -= of_q ? 0 : of_k ? op.q.heads : op.q.heads + op.k.heads;
+    at = (t * heads + h) * op.dim;
+    data = of_q ? op.q.data : of_k ? op.k.data : op.v.data;
+    weight = of_q ? op.q.weight : of_k ? op.k.weight : nullptr;
+    rstd = (of_q ? op.q.rstd : op.k.rstd) + (t * heads + h);
   }
 };
 
@@ -43,32 +62,31 @@ template <class T, class W>
 __global__ void split_forward(Split<T, W> op) {
   using A = Accum<T>;
   extern __shared__ double shared[];
-  const std::int64_t warps = blockDim.x / 32, warp = threadIdx.x / 32, dim = op.dim, count = op.rows * op.heads();
+  const std::int64_t warps = blockDim.x / 32, warp = threadIdx.x / 32, dim = op.dim,
+                     count = op.rows * op.heads();
   A* const head = reinterpret_cast<A*>(shared) + warp * dim;
   for (std::int64_t n = blockIdx.x * warps + warp; n < count; n += gridDim.x * warps) {
-    const std::int64_t t = n / op.heads();
-    std::int64_t h = n - t * op.heads();
-    const auto& section = op.section_of(h);
+    const Head<T, W> mine(op, n);
     A squares = 0;
     elements_of_head(dim, [&](std::int64_t i) {
       head[i] = widen<A>(op.packed[n * dim + i]);
       squares += head[i] * head[i];
     });
-    if (section.weight) {
+    if (mine.weight) {
       const A rstd = A(1) / root_of(join_lanes(squares) / static_cast<A>(dim) + op.eps);
-      if (threadIdx.x % 32 == 0) section.rstd[t * section.heads + h] = rstd;
-      elements_of_head(dim, [&](std::int64_t i) { head[i] *= rstd * widen<A>(section.weight[i]); });
+      if (threadIdx.x % 32 == 0) *mine.rstd = rstd;
+      elements_of_head(dim, [&](std::int64_t i) { head[i] *= rstd * widen<A>(mine.weight[i]); });
     }
     __syncwarp();
-    if (&section != &op.v) op.table.turn(t, A(1), head);
-    T* const to = section.data + (t * section.heads + h) * dim;
+    if (mine.turned) op.table.turn(mine.t, A(1), head);
+    T* const to = mine.data + mine.at;
     elements_of_head(dim, [&](std::int64_t i) { to[i] = narrow<T>(head[i]); });
     __syncwarp();
   }
 }
 
-// Rows [block * rows_of_block, ...) by one block. partial[block]: sums for q_weight [hd], then for k_weight [hd].
-// With n = x rstd: dx = rstd (g w - n mean(g w n)).
+// Rows [block * rows_of_block, ...) by one block. partial[block]: sums for q_weight [hd], then for k_weight
+// [hd]. With n = x rstd: dx = rstd (g w - n mean(g w n)).
 template <class T, class W>
 __global__ void split_backward(Split<T, W> op, std::int64_t rows_of_block, Accum<T>* partial) {
   using A = Accum<T>;
@@ -77,23 +95,22 @@ __global__ void split_backward(Split<T, W> op, std::int64_t rows_of_block, Accum
   A* const room = reinterpret_cast<A*>(shared);
   A *const head = room + warp * 3 * dim, *const sums = head + dim;  // of q, of k
   elements_of_head(2 * dim, [&](std::int64_t i) { sums[i] = 0; });
-  const std::int64_t limit = (blockIdx.x + 1) * rows_of_block, end = (limit < op.rows ? limit : op.rows) * heads;
+  const std::int64_t limit = (blockIdx.x + 1) * rows_of_block,
+                     end = (limit < op.rows ? limit : op.rows) * heads;
   for (std::int64_t n = blockIdx.x * rows_of_block * heads + warp; n < end; n += warps) {
-    const std::int64_t t = n / heads;
-    std::int64_t h = n - t * heads;
-    const auto& section = op.section_of(h);
-    const T* const from = section.data + (t * section.heads + h) * dim;
+    const Head<T, W> mine(op, n);
+    const T* const from = mine.data + mine.at;
     elements_of_head(dim, [&](std::int64_t i) { head[i] = widen<A>(from[i]); });
     __syncwarp();
-    if (&section != &op.v) op.table.turn(t, A(-1), head);
-    if (section.weight) {
-      const A rstd = section.rstd[t * section.heads + h];
-      A* const sum = sums + (&section == &op.k ? dim : 0);
+    if (mine.turned) op.table.turn(mine.t, A(-1), head);
+    if (mine.weight) {
+      const A rstd = *mine.rstd;
+      A* const sum = sums + (mine.of_k ? dim : 0);
       const auto normal = [&](std::int64_t i) { return widen<A>(op.packed[n * dim + i]) * rstd; };
       A along = 0;
       elements_of_head(dim, [&](std::int64_t i) {
         sum[i] += head[i] * normal(i);
-        head[i] *= widen<A>(section.weight[i]);
+        head[i] *= widen<A>(mine.weight[i]);
         along += head[i] * normal(i);
       });
       along = join_lanes(along) / static_cast<A>(dim);
@@ -133,9 +150,11 @@ void forward(const SplitQkvForward& op, const CudaContext& ctx) {
   auto split = split_of<T, W>(op, op.q, op.k, op.v);
   split.eps = static_cast<A>(op.eps);
   if (op.packed.count() == 0) return;
-  const std::int64_t bytes = split.dim * static_cast<std::int64_t>(sizeof(A)), count = op.packed.count() / split.dim;
+  const std::int64_t bytes = split.dim * static_cast<std::int64_t>(sizeof(A)),
+                     count = op.packed.count() / split.dim;
   const int warps = warps_with(bytes);
-  split_forward<<<blocks_for(count, warps), 32 * warps, static_cast<std::size_t>(warps * bytes), ctx.stream>>>(split);
+  split_forward<<<blocks_for(count, warps), 32 * warps, static_cast<std::size_t>(warps * bytes),
+                  ctx.stream>>>(split);
   FF_CUDA(cudaGetLastError());
 }
 
@@ -146,12 +165,13 @@ void backward(const SplitQkvBackward& op, const CudaContext& ctx) {
   auto split = split_of<T, W>(op, op.dq, op.dk, op.dv);
   split.d_packed = elements<T>(op.d_packed);
   if (op.d_packed.count() == 0) return;
-  const std::int64_t rows_of_block = ceil_div(split.rows, kMostBlocks), blocks = ceil_div(split.rows, rows_of_block);
+  const std::int64_t rows_of_block = ceil_div(split.rows, kMostBlocks),
+                     blocks = ceil_div(split.rows, rows_of_block);
   const std::int64_t dim = split.dim, bytes = 3 * dim * static_cast<std::int64_t>(sizeof(A));
   const int warps = warps_with(bytes);
   A* const partial = op.q_weight ? ctx.room<A>(blocks * 2 * dim) : nullptr;
-  split_backward<<<static_cast<unsigned>(blocks), 32 * warps, static_cast<std::size_t>(warps * bytes), ctx.stream>>>(
-      split, rows_of_block, partial);
+  split_backward<<<static_cast<unsigned>(blocks), 32 * warps, static_cast<std::size_t>(warps * bytes),
+                   ctx.stream>>>(split, rows_of_block, partial);
   FF_CUDA(cudaGetLastError());
   if (!partial) return;
   queue_add_partials(partial, blocks, 2 * dim, dim, elements<A>(op.d_q_weight), ctx);
@@ -178,7 +198,8 @@ void execute(const SplitQkvForward& op, const CudaContext& ctx) {
 }
 
 void execute(const SplitQkvBackward& op, const CudaContext& ctx) {
-  with_types(op.dq.dtype(), op.q_weight, [&](auto t, auto w) { backward<decltype(t), decltype(w)>(op, ctx); });
+  with_types(op.dq.dtype(), op.q_weight,
+             [&](auto t, auto w) { backward<decltype(t), decltype(w)>(op, ctx); });
 }
 
 }  // namespace fivefold::cuda

@@ -1,5 +1,5 @@
-// One tile of c = op(a) op(b) + bias + beta c by one block. Two forms: multiply-adds in the arithmetic type with any
-// strides (f64, f32), and tensor cores for bf16 (wmma, f32 sums). Elements outside count as zero.
+// One tile of c = op(a) op(b) + bias + beta c by one block. Two forms: multiply-adds in the arithmetic type
+// with any strides (f64, f32), and tensor cores for bf16 (wmma, f32 sums). Elements outside count as zero.
 #pragma once
 #include <mma.h>
 
@@ -25,7 +25,8 @@ struct TileProduct {
     if (row >= m || column >= n) return;
     C& to = c[row * ldc + column];
     if (beta != A(0)) sum += beta * widen<A>(to);
-    if (bias) sum += wide_bias ? static_cast<const A*>(bias)[column] : widen<A>(static_cast<const T*>(bias)[column]);
+    if (bias)
+      sum += wide_bias ? static_cast<const A*>(bias)[column] : widen<A>(static_cast<const T*>(bias)[column]);
     to = narrow<C>(sum);
   }
 };
@@ -94,10 +95,11 @@ __device__ void load_tile(const __nv_bfloat16* from, std::int64_t ld, std::int64
 }
 
 template <bool TransposeA, bool TransposeB, class C>
-__device__ void multiply_tensor(const TileProduct<__nv_bfloat16, C>& p, std::int64_t row, std::int64_t column) {
+__device__ void multiply_tensor(const TileProduct<__nv_bfloat16, C>& p, std::int64_t row,
+                                std::int64_t column) {
   namespace wmma = nvcuda::wmma;
   constexpr int kEdge = 128, kInner = 32, kUnit = 16, kDown = 4, kAcross = 2;  // a warp: 64 rows, 32 columns
-  constexpr int kLong = kEdge + 8, kShort = kInner + 8;                        // pitches without bank conflicts
+  constexpr int kLong = kEdge + 8, kShort = kInner + 8;  // pitches without bank conflicts
   constexpr int kRoom = kEdge * kShort > kInner * kLong ? kEdge * kShort : kInner * kLong;
   constexpr int kPitchA = TransposeA ? kLong : kShort, kPitchB = TransposeB ? kShort : kLong;
   using LayoutA = std::conditional_t<TransposeA, wmma::col_major, wmma::row_major>;
@@ -147,7 +149,8 @@ __device__ void multiply_tensor(const TileProduct<__nv_bfloat16, C>& p, std::int
       wmma::store_matrix_sync(staged[warp], sum[r][q], kUnit, wmma::mem_row_major);
       __syncwarp();
       for (int e = lane; e < kUnit * kUnit; e += 32)
-        p.finish(row + warp_row + r * kUnit + e / kUnit, column + warp_column + q * kUnit + e % kUnit, staged[warp][e]);
+        p.finish(row + warp_row + r * kUnit + e / kUnit, column + warp_column + q * kUnit + e % kUnit,
+                 staged[warp][e]);
       __syncwarp();
     }
 }

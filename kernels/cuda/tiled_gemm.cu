@@ -1,5 +1,5 @@
-// Products in tiles of our own: what the library does not take, and products of groups of rows whose bounds only
-// the device knows. No sum is split over blocks, so each has one order.
+// Products in tiles of our own: what the library does not take, and products of groups of rows whose bounds
+// only the device knows. No sum is split over blocks, so each has one order.
 #include "kernels/cuda/execute.cuh"
 #include "kernels/cuda/products.cuh"
 #include "kernels/cuda/tile_product.cuh"
@@ -15,10 +15,12 @@ __global__ void __launch_bounds__(kTileThreads) one_product(TileProduct<T, C> p)
   multiply_tile<TransposeA, TransposeB>(p, blockIdx.y * kEdge, blockIdx.x * kEdge);
 }
 
-// p: with b of group 0, all rows. Tiles down are counted over all groups, each of which has whole tiles of its own.
+// p: with b of group 0, all rows. Tiles down are counted over all groups, each of which has whole tiles of
+// its own.
 template <bool TransposeB, class T, class C>
 __global__ void __launch_bounds__(kTileThreads)
-    products_of_rows(TileProduct<T, C> p, const std::int32_t* offsets, std::int64_t groups, std::int64_t b_of_group) {
+    products_of_rows(TileProduct<T, C> p, const std::int32_t* offsets, std::int64_t groups,
+                     std::int64_t b_of_group) {
   constexpr std::int64_t kEdge = kTileEdge<T>;
   std::int64_t tile = blockIdx.y;
   for (std::int64_t g = 0; g < groups; ++g) {
@@ -51,8 +53,18 @@ __global__ void __launch_bounds__(kTileThreads)
 
 template <class T, class C, class Op>
 TileProduct<T, C> product_of(const Op& op, std::int64_t m, std::int64_t n, std::int64_t k) {
-  return {elements<T>(op.a), elements<T>(op.b), elements<C>(op.c), op.a.dim(1), op.b.dim(1), op.c.dim(1), m, n, k,
-          nullptr,           false,             static_cast<Accum<T>>(op.beta)};
+  return {elements<T>(op.a),
+          elements<T>(op.b),
+          elements<C>(op.c),
+          op.a.dim(1),
+          op.b.dim(1),
+          op.c.dim(1),
+          m,
+          n,
+          k,
+          nullptr,
+          false,
+          static_cast<Accum<T>>(op.beta)};
 }
 
 unsigned tiles(std::int64_t size, std::int64_t edge) { return static_cast<unsigned>(ceil_div(size, edge)); }
@@ -75,8 +87,9 @@ void queue_one(const Gemm& op, cudaStream_t stream) {
   p.bias = op.bias ? op.bias.raw() : nullptr;
   p.wide_bias = op.bias && op.bias.dtype() != op.a.dtype();
   const dim3 grid(tiles(p.n, kTileEdge<T>), tiles(p.m, kTileEdge<T>));
-  auto* const kernel = op.transpose_a ? (op.transpose_b ? one_product<true, true, T, C> : one_product<true, false, T, C>)
-                                      : (op.transpose_b ? one_product<false, true, T, C> : one_product<false, false, T, C>);
+  auto* const kernel =
+      op.transpose_a ? (op.transpose_b ? one_product<true, true, T, C> : one_product<true, false, T, C>)
+                     : (op.transpose_b ? one_product<false, true, T, C> : one_product<false, false, T, C>);
   kernel<<<grid, kTileThreads, 0, stream>>>(p);
   FF_CUDA(cudaGetLastError());
 }
@@ -88,7 +101,8 @@ void queue_rows(const GroupedGemm& op, const CudaContext& ctx) {
   if (op.c.count() == 0) return;
   const dim3 grid(tiles(p.n, kTileEdge<T>), tiles(rows, kTileEdge<T>) + static_cast<unsigned>(op.groups()));
   auto* const kernel = op.transpose_b ? products_of_rows<true, T, C> : products_of_rows<false, T, C>;
-  kernel<<<grid, kTileThreads, 0, ctx.stream>>>(p, elements<std::int32_t>(op.offsets), op.groups(), group_rows * p.ldb);
+  kernel<<<grid, kTileThreads, 0, ctx.stream>>>(p, elements<std::int32_t>(op.offsets), op.groups(),
+                                                group_rows * p.ldb);
   FF_CUDA(cudaGetLastError());
 }
 
@@ -97,7 +111,8 @@ void queue_weights(const GroupedGemm& op, const CudaContext& ctx) {
   const auto p = product_of<T, C>(op, op.a.dim(1), op.b.dim(1), op.a.dim(0));
   if (op.c.count() == 0) return;
   const dim3 grid(tiles(p.n, kTileEdge<T>), tiles(p.m, kTileEdge<T>), static_cast<unsigned>(op.groups()));
-  products_of_weights<T, C><<<grid, kTileThreads, 0, ctx.stream>>>(p, elements<std::int32_t>(op.offsets), p.m * p.n);
+  products_of_weights<T, C>
+      <<<grid, kTileThreads, 0, ctx.stream>>>(p, elements<std::int32_t>(op.offsets), p.m * p.n);
   FF_CUDA(cudaGetLastError());
 }
 

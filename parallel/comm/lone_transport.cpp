@@ -8,25 +8,35 @@ namespace {
 
 class LoneCommunicator final : public Communicator {
  public:
-  LoneCommunicator(std::string name, const std::vector<int>& members, int rank, std::shared_ptr<Ledger> ledger)
+  LoneCommunicator(std::string name, const std::vector<int>& members, int rank,
+                   std::shared_ptr<Ledger> ledger)
       : Communicator(std::move(name), members, rank, std::move(ledger)) {}
   void abort(std::string_view) noexcept override {}
 
  private:
-  // Only tensors without bytes may be given to ranks that are not there.
-  static Work nothing(const Tensor& t) {
-    FF_CHECK(t.device().kind == DeviceKind::none, "a rank without the others cannot exchange values");
-    return {};
+  // Only tensors without bytes may be given to ranks that are not there. The handle keeps them, as every
+  // transport's does.
+  static Work nothing(const Tensor& in, const Tensor& out) {
+    for (const auto* t : {&in, &out})
+      FF_CHECK(!*t || t->device().kind == DeviceKind::none,
+               "a rank without the others cannot exchange values");
+    return Work([in, out](Stream&) {});
   }
-  Work do_all_reduce(const Tensor& inout, Reduce, Stream&, TransferId) override { return nothing(inout); }
-  Work do_all_gather(const Tensor& out, const Tensor&, Stream&, TransferId) override { return nothing(out); }
-  Work do_reduce_scatter(const Tensor& out, const Tensor&, Stream&, TransferId) override { return nothing(out); }
-  Work do_all_to_all(const Tensor& out, std::span<const std::int64_t>, const Tensor&, std::span<const std::int64_t>,
-                     Stream&, TransferId) override {
-    return nothing(out);
+  Work do_all_reduce(const Tensor& inout, Reduce, Stream&, TransferId) override {
+    return nothing(inout, inout);
   }
-  Work do_send(const Tensor& data, int, Stream&, TransferId) override { return nothing(data); }
-  Work do_recv(const Tensor& data, int, Stream&, TransferId) override { return nothing(data); }
+  Work do_all_gather(const Tensor& out, const Tensor& in, Stream&, TransferId) override {
+    return nothing(in, out);
+  }
+  Work do_reduce_scatter(const Tensor& out, const Tensor& in, Stream&, TransferId) override {
+    return nothing(in, out);
+  }
+  Work do_all_to_all(const Tensor& out, std::span<const std::int64_t>, const Tensor& in,
+                     std::span<const std::int64_t>, Stream&, TransferId) override {
+    return nothing(in, out);
+  }
+  Work do_send(const Tensor& data, int, Stream&, TransferId) override { return nothing(data, {}); }
+  Work do_recv(const Tensor& data, int, Stream&, TransferId) override { return nothing({}, data); }
   std::vector<std::string> do_gather_bytes(std::string_view, TransferId) override {
     throw Error("a rank without the others cannot gather from them");
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <thread>
 
@@ -46,10 +47,12 @@ void MpiSession::abort(int exit_code) noexcept {
 
 namespace {
 
-// A mistake that all ranks notice is told once: the others give rank 0 the time to end them.
+// A mistake that all ranks notice is told once: the others give rank 0 the time to end them. mpirun does so
+// with TERM, for which a handler may be installed that only takes note, and a second later with KILL.
 void let_lower_ranks_speak(int world_rank) {
+  std::signal(SIGTERM, SIG_DFL);
   if (world_rank > 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(250 + 50 * std::min(world_rank, 15)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200 + 50 * std::min(world_rank, 15)));
 }
 
 }  // namespace

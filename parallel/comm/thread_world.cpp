@@ -109,9 +109,13 @@ class ThreadCommunicator final : public Communicator {
     const TransferSignature signature{CommOp::send, data.bytes(), data.dtype(), {}};
     return waiting({{group_, from, to, id.sequence}, signature, 2, side_index, std::move(mine)});
   }
+  // The handle keeps the tensors too: when they are freed must not depend on the partner's time.
   Work waiting(PendingTransfer transfer) {
+    auto in = transfer.side.in, out = transfer.side.out;
     auto launch = queue_->add(std::move(transfer));
-    return Work([queue = queue_, launch = std::move(launch)](Stream&) { queue->wait(*launch); });
+    return Work([queue = queue_, launch = std::move(launch), in = std::move(in), out = std::move(out)](Stream&) {
+      queue->wait(*launch);
+    });
   }
 
   std::shared_ptr<RankQueue> queue_;

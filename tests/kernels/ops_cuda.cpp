@@ -1,6 +1,6 @@
-// Every case of every op on a CUDA device, as one test an op and dtype: held to the CPU op's own error, guards,
-// inputs unchanged, outputs filled with NaN before, the same bits when run again, shared memory. One more refuses
-// a stream of another device.
+// Every case of every op on a CUDA device, as one test an op and dtype: held to the CPU op's own error,
+// guards, inputs unchanged, outputs filled with NaN before, the same bits when run again, shared memory. One
+// more refuses a stream of another device.
 #include <gtest/gtest.h>
 
 #include "core/cuda.h"
@@ -26,51 +26,48 @@ class Pair {
   Machine cpu_{*cpu_backend_, *cpu_memory_, cpu_stream_}, cuda_{*backend_, *memory_, *stream_};
 };
 
-// Two runs on the device. Error at most twice that of the CPU op in this dtype and one ulp (1e-12 in f64).
+// Results to compare with: of the formula in f64, and of the CPU op in the case's dtype.
+struct Expected {
+  Values<double> exact, cpu;
+};
+
 template <class Op>
-Faults check_against_cpu(const Case<Op>& c, const Pair& machines) {
-  Faults faults;
-  const auto initial = initial_values(c);
+Expected expected_of(const Case<Op>& c, const Values<double>& initial, const Pair& machines) {
   auto exact = initial;
   c.exact(c.op, exact);
-  const auto cpu = evaluate(machines.cpu(), c, initial);
+  return {exact, evaluate(machines.cpu(), c, initial)};
+}
+
+// Two runs on the device. Error at most twice that of the CPU op in this dtype and one ulp (1e-12 in f64).
+template <class Op>
+void check_runs(const Case<Op>& c, const Values<double>& initial, const Expected& expected, Placing placing,
+                const Pair& machines, Faults& faults) {
   Blocks first;
-  for (const auto* run : {"first", "second"}) {
-    const Placed<Op> placed(c, initial, machines.cuda());
+  for (const auto* run : {"first run", "second run"}) {
+    const Placed<Op> placed(c, initial, machines.cuda(), placing);
     machines.cuda().backend.run(placed.op, machines.cuda().stream);
-    auto blocks = read_blocks(placed, machines.cuda());
+    const auto blocks = read_blocks(placed, machines.cuda());
     if (first.empty()) first = blocks;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const auto& operand = placed.operands[i];
       const auto& name = operand.info->name;
       check_bytes(operand, blocks[i], faults);
-      compare_bits(str(run, " run"), operand, first[i], blocks[i], faults);
+      compare_bits(run, operand, first[i], blocks[i], faults);
       if (operand.info->role == Role::input) continue;
-      const double bound = error_bound(*operand.info, c.dtype, exact[name], cpu[name]);
-      compare_numbers(name, numbers_of(operand, blocks[i]), exact[name], bound, faults);
+      const double bound = error_bound(*operand.info, c.dtype, expected.exact[name], expected.cpu[name]);
+      compare_numbers(name, numbers_of(operand, blocks[i]), expected.exact[name], bound, faults);
     }
   }
-  return faults;
 }
 
 // At addresses that 16 bytes divide the kernels read whole packs, and off them single elements: both are run.
 template <class Op>
-Faults check_aligned(const Case<Op>& c, const Pair& machines) {
-  Faults faults;
+Faults check_case(const Case<Op>& c, const Pair& machines) {
   const auto initial = initial_values(c);
-  auto exact = initial;
-  c.exact(c.op, exact);
-  const auto cpu = evaluate(machines.cpu(), c, initial);
-  const Placed<Op> placed(c, initial, machines.cuda(), Placing::aligned);
-  machines.cuda().backend.run(placed.op, machines.cuda().stream);
-  for (const auto& operand : placed.operands) {
-    const auto block = read_block(operand, machines.cuda());
-    const auto& name = operand.info->name;
-    check_bytes(operand, block, faults);
-    if (operand.info->role != Role::input)
-      compare_numbers(str(name, ", aligned"), numbers_of(operand, block), exact[name],
-                      error_bound(*operand.info, c.dtype, exact[name], cpu[name]), faults);
-  }
+  const auto expected = expected_of(c, initial, machines);
+  Faults faults;
+  for (const auto placing : {Placing::guarded, Placing::aligned})
+    check_runs(c, initial, expected, placing, machines, faults);
   return faults;
 }
 
@@ -80,8 +77,7 @@ Faults run_cases(DType dtype) {
   Faults all;
   for (const auto& c : cases<Op>(Scale::test)) {
     if (c.dtype != dtype) continue;
-    for (const auto& found :
-         {check_against_cpu(c, machines), check_aligned(c, machines), check_sharing(c, machines.cuda())})
+    for (const auto& found : {check_case(c, machines), check_sharing(c, machines.cuda())})
       for (const auto& fault : found) all.push_back(str(c.name(), ": ", fault));
   }
   return all;
@@ -103,12 +99,13 @@ class GpuOps : public testing::Test {
 
 template <class Op>
 void add_tests() {
+  const auto all = cases<Op>(Scale::test);
   for (const auto dtype : kDTypes) {
     const auto of_dtype = [dtype](const Case<Op>& c) { return c.dtype == dtype; };
-    const auto all = cases<Op>(Scale::test);
     if (std::none_of(all.begin(), all.end(), of_dtype)) continue;
+    const auto run = [dtype] { return run_cases<Op>(dtype); };
     testing::RegisterTest("GpuOps", str(Op::kName, '_', dtype).c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                          [dtype]() -> testing::Test* { return new GpuOps([dtype] { return run_cases<Op>(dtype); }); });
+                          [run]() -> testing::Test* { return new GpuOps(run); });
   }
 }
 
@@ -132,7 +129,9 @@ TEST(GpuBackend, RefusesAStreamOfAnotherDevice) {
   EXPECT_THROW(backend->run(fill, host), Error);
 }
 
-TEST(GpuBackend, RefusesADeviceThatIsNotThere) { EXPECT_THROW(make_cuda_backend(cuda_device_count()), Error); }
+TEST(GpuBackend, RefusesADeviceThatIsNotThere) {
+  EXPECT_THROW(make_cuda_backend(cuda_device_count()), Error);
+}
 
 }  // namespace
 }  // namespace fivefold::cases

@@ -1,5 +1,5 @@
-// One step of the engine: what each token weighs, steps without targets, starts that are alike in every layout, evaluation
-// that leaves no trace.
+// One step of the engine: what each token weighs, steps without targets, starts that are alike in every
+// layout, evaluation that leaves no trace.
 #include "launcher/engine.h"
 
 #include <gtest/gtest.h>
@@ -24,12 +24,16 @@ Problem llama() {
 }
 
 // Runs `body` with an initialised engine on each rank of `mesh`.
-void with_engine(const Problem& p, const MeshShape& mesh, const std::function<void(Engine&, const BatchPlan&)>& body,
-                 std::int64_t micro_batch = 1) {
+void with_engine(const Problem& p, const MeshShape& mesh,
+                 const std::function<void(Engine&, const BatchPlan&)>& body, std::int64_t micro_batch = 1) {
   std::vector<HostSlot> slots;
   for (int r = 0; r < mesh.world(); ++r) slots.push_back({"host", r});
   run_ranks(mesh.world(), [&](Transport& transport) {
-    Engine engine({.model = p.model, .mesh = mesh, .dtype = p.dtype, .stage = {.loss_rows = 7}, .optimizer = p.optimizer,
+    Engine engine({.model = p.model,
+                   .mesh = mesh,
+                   .dtype = p.dtype,
+                   .stage = {.loss_rows = 7},
+                   .optimizer = p.optimizer,
                    .memory = {.poison = true}},
                   transport, slots);
     engine.initialize(p.init);
@@ -81,10 +85,11 @@ void expect_every_target_weighs_the_same(Problem p, std::int64_t first_count, st
   const auto n = static_cast<double>(first_count), m = static_cast<double>(second_count);
   Tensors wanted = first.gradients;
   for (auto& [name, values] : wanted)
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = (n * values[i] + m * second.gradients.at(name)[i]) / (n + m);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = (n * values[i] + m * second.gradients.at(name)[i]) / (n + m);
   p.trained = [=](std::int64_t sample, std::int64_t j) { return j < counts(sample); };
-  for (const auto& [mesh, micro_batch] :
-       std::vector<std::pair<MeshShape, std::int64_t>>{{{}, 1}, {{}, 2}, {{.shard = 2}, 1}, {{.replicate = 2}, 2}}) {
+  for (const auto& [mesh, micro_batch] : std::vector<std::pair<MeshShape, std::int64_t>>{
+           {{}, 1}, {{}, 2}, {{.shard = 2}, 1}, {{.replicate = 2}, 2}}) {
     const auto both = first_step(p, mesh, micro_batch);
     EXPECT_EQ(both.loss.valid_tokens, first_count + second_count);
     EXPECT_NEAR(both.loss.mean(), (first.loss.sum + second.loss.sum) / (n + m), 1e-12);
@@ -111,8 +116,8 @@ TEST(StepWeights, MasksGiveWhatOneRankGives) {
   const std::vector<Mask> masks{
       [](auto, auto) { return true; },
       [](auto, auto) { return false; },
-      [](auto sample, auto j) { return sample == 3 && j == 10; },   // the last target of all
-      [](auto sample, auto) { return sample < 2; },                 // the first half of the ranks
+      [](auto sample, auto j) { return sample == 3 && j == 10; },  // the last target of all
+      [](auto sample, auto) { return sample < 2; },                // the first half of the ranks
       [](auto sample, auto) { return sample >= 2; },
       [](auto sample, auto j) { return (sample + j) % 2 == 0; },
       [](auto, auto j) { return j == 0; },
@@ -139,7 +144,9 @@ TEST(StepWeights, MasksGiveWhatOneRankGives) {
 // B17: a step without targets updates nothing and counts as skipped; the next one is an ordinary step.
 TEST(EmptyStep, IsCountedAndUpdatesNothing) {
   auto p = llama();
-  p.trained = [](std::int64_t sample, std::int64_t) { return sample < 6 || sample >= 12; };   // none in the second step
+  p.trained = [](std::int64_t sample, std::int64_t) {
+    return sample < 6 || sample >= 12;
+  };  // none in the second step
   const auto t = test::train(p, {.mesh = {.shard = 2}});
   EXPECT_FALSE(t.reports[1].applied);
   EXPECT_EQ(t.reports[1].steps, 1);
@@ -182,7 +189,8 @@ TEST(NonFiniteStep, IsRefusedEverywhereAndForgotten) {
       const auto step = [&](std::int64_t i, bool bad) {
         const auto batches = test::problem_batches(p, plan, i);
         const auto loss = engine.accumulate(batches, engine.agree(valid_targets(batches), false).sum);
-        if (bad && engine.mesh().world().rank() == 1) engine.params()[2]->gradient.data<double>()[0] = INFINITY;
+        if (bad && engine.mesh().world().rank() == 1)
+          engine.params()[2]->gradient.data<double>()[0] = INFINITY;
         const auto report = engine.update(loss, p.lr);
         EXPECT_EQ(report.applied, !bad);
       };
@@ -202,7 +210,8 @@ TEST(Start, IsAlikeInEveryLayout) {
     p.model = model;
     p.steps = 0;
     const auto one = test::train(p, {}).weights;
-    for (const MeshShape& mesh : {MeshShape{.shard = 3}, MeshShape{.replicate = 2}, MeshShape{.replicate = 2, .shard = 4}, MeshShape{.tp = 2}})
+    for (const MeshShape& mesh : {MeshShape{.shard = 3}, MeshShape{.replicate = 2},
+                                  MeshShape{.replicate = 2, .shard = 4}, MeshShape{.tp = 2}})
       EXPECT_EQ(test::train(p, {.mesh = mesh}).weights, one) << to_string(mesh);
   }
 }
@@ -249,7 +258,8 @@ TEST(Bf16, ComputeCopyIsTheRoundedMaster) {
     const auto batches = test::problem_batches(p, plan, 0);
     engine.update(engine.accumulate(batches, engine.agree(valid_targets(batches), false).sum), p.lr);
     for (const auto* s : engine.params()) {
-      const auto master = to_host(s->master, engine.run().stream), copy = to_host(s->shard, engine.run().stream);
+      const auto master = to_host(s->master, engine.run().stream),
+                 copy = to_host(s->shard, engine.run().stream);
       for (std::size_t i = 0; i < master.size(); ++i)
         ASSERT_EQ(copy[i], static_cast<double>(bf16(static_cast<float>(master[i])))) << s->param->name;
     }

@@ -1,5 +1,5 @@
-// Every layout trains the same model: losses, norms, every gradient and every weight against one rank that takes a sample at
-// a time, in f64 to 1e-10. A new kind of layout is one more row of the table.
+// Every layout trains the same model: losses, norms, every gradient and every weight against one rank that
+// takes a sample at a time, in f64 to 1e-10. A new kind of layout is one more row of the table.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,9 @@ enum class Shape { llama, gpt2, qwen3 };
 
 Problem problem_of(Shape shape, std::int64_t global_batch = 6) {
   Problem p;
-  p.model = shape == Shape::llama ? test::small_llama() : shape == Shape::gpt2 ? test::small_gpt2() : test::small_qwen3();
+  p.model = shape == Shape::llama  ? test::small_llama()
+            : shape == Shape::gpt2 ? test::small_gpt2()
+                                   : test::small_qwen3();
   p.global_batch = global_batch;
   return p;
 }
@@ -34,11 +36,13 @@ const Trajectory& alone(Shape shape, std::int64_t global_batch) {
 
 void expect_same(const Trajectory& got, Shape shape, std::int64_t global_batch, const Layout& layout) {
   const auto d = test::distance(got, alone(shape, global_batch), problem_of(shape, global_batch));
-  EXPECT_LE(d.largest(), 1e-10) << to_string(layout) << ", global batch " << global_batch << ": " << to_string(d);
+  EXPECT_LE(d.largest(), 1e-10) << to_string(layout) << ", global batch " << global_batch << ": "
+                                << to_string(d);
 }
 
 class EveryLayout : public testing::TestWithParam<Shape> {};
-INSTANTIATE_TEST_SUITE_P(LlamaGpt2Qwen3, EveryLayout, testing::Values(Shape::llama, Shape::gpt2, Shape::qwen3));
+INSTANTIATE_TEST_SUITE_P(LlamaGpt2Qwen3, EveryLayout,
+                         testing::Values(Shape::llama, Shape::gpt2, Shape::qwen3));
 
 // The reference is no trivial one: every tensor has a gradient, the norm is clipped, weights move.
 TEST_P(EveryLayout, ReferenceMoves) {
@@ -61,19 +65,22 @@ TEST_P(EveryLayout, ReferenceMoves) {
   EXPECT_LT(one.loss.back(), one.loss.front());
 }
 
-// B11, B13, B17, B51: any number of ranks, any micro-batch, batches that divide by neither, and ranks with unlike numbers of
-// targets; a rank may have no sample at all. B27, B28: no size of these models divides by 3 or 8.
+// B11, B13, B17, B51: any number of ranks, any micro-batch, batches that divide by neither, and ranks with
+// unlike numbers of targets; a rank may have no sample at all. B27, B28: no size of these models divides by 3
+// or 8.
 TEST_P(EveryLayout, DataParallel) {
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const std::int64_t micro_batch : {1, 2, 4})
       for (const std::int64_t global_batch : {5, 6}) {
         const Layout layout{.mesh = {.shard = ranks}, .micro_batch = micro_batch};
-        expect_same(test::train(problem_of(GetParam(), global_batch), layout), GetParam(), global_batch, layout);
+        expect_same(test::train(problem_of(GetParam(), global_batch), layout), GetParam(), global_batch,
+                    layout);
       }
 }
 
 TEST_P(EveryLayout, ShardsAndReplicas) {
-  for (const MeshShape& mesh : {MeshShape{.replicate = 2, .shard = 2}, MeshShape{.replicate = 3}, MeshShape{.replicate = 2, .shard = 3}}) {
+  for (const MeshShape& mesh : {MeshShape{.replicate = 2, .shard = 2}, MeshShape{.replicate = 3},
+                                MeshShape{.replicate = 2, .shard = 3}}) {
     const Layout layout{.mesh = mesh, .micro_batch = 2};
     expect_same(test::train(problem_of(GetParam()), layout), GetParam(), 6, layout);
   }
@@ -90,7 +97,8 @@ TEST_P(EveryLayout, TensorParallel) {
 // B51: the stages of ZeRO are one algorithm: the same bits where gradients are reduced equally often.
 TEST_P(EveryLayout, ZeroStagesGiveTheSameBits) {
   for (const bool each : {false, true})
-    for (const MeshShape& mesh : {MeshShape{.shard = 4}, MeshShape{.replicate = 2, .shard = 2}, MeshShape{.shard = 2, .tp = 2}}) {
+    for (const MeshShape& mesh :
+         {MeshShape{.shard = 4}, MeshShape{.replicate = 2, .shard = 2}, MeshShape{.shard = 2, .tp = 2}}) {
       std::set<std::uint64_t> hashes;
       for (const int stage : {1, 2, 3})
         for (const bool reshard : {true, false}) {
@@ -125,7 +133,7 @@ TEST_P(EveryLayout, LaunchesHaveOneOrder) {
     ASSERT_EQ(ledgers.size(), 4u);
     EXPECT_GT(ledgers[0].size(), 50u);
     check_launch_order(ledgers);
-    std::swap(ledgers[3][5], ledgers[3][6]);   // the check can fail
+    std::swap(ledgers[3][5], ledgers[3][6]);  // the check can fail
     std::swap(ledgers[3][5].launch, ledgers[3][6].launch);
     ledgers[3].pop_back();
     EXPECT_THROW(check_launch_order(ledgers), Error);
@@ -142,7 +150,8 @@ TEST(Replicas, StayAlike) {
   }
 }
 
-// bf16 over ranks is no further from one rank than bf16 itself is from f32, twice (the loss; gradients by their norm).
+// bf16 over ranks is no further from one rank than bf16 itself is from f32, twice (the loss; gradients by
+// their norm).
 TEST(Precision, Bf16OverRanksIsAsGoodAsOnOne) {
   auto problem = problem_of(Shape::llama);
   problem.dtype = DType::f32;
@@ -152,7 +161,9 @@ TEST(Precision, Bf16OverRanksIsAsGoodAsOnOne) {
   const auto four = test::train(problem, {.mesh = {.shard = 4}});
   for (std::size_t s = 0; s < one.loss.size(); ++s) {
     EXPECT_LE(std::abs(four.loss[s] - one.loss[s]), 2 * std::abs(one.loss[s] - exact.loss[s]) + 1e-6) << s;
-    EXPECT_LE(std::abs(four.grad_norm[s] - one.grad_norm[s]), 2 * std::abs(one.grad_norm[s] - exact.grad_norm[s]) + 1e-6) << s;
+    EXPECT_LE(std::abs(four.grad_norm[s] - one.grad_norm[s]),
+              2 * std::abs(one.grad_norm[s] - exact.grad_norm[s]) + 1e-6)
+        << s;
   }
 }
 

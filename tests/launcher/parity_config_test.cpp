@@ -21,7 +21,8 @@ Config config_of(const ModelConfig& model, const MeshShape& mesh, DType dtype) {
   return config;
 }
 
-LayoutParity parity(const Config& config, int ranks, std::int64_t steps, const std::function<void(Engine&)>& spoil = {}) {
+LayoutParity parity(const Config& config, int ranks, std::int64_t steps,
+                    const std::function<void(Engine&)>& spoil = {}) {
   LayoutParity out;
   run_world({.ranks = ranks}, [&](RankContext& context) {
     auto mine = compare_with_one_rank(config, context, steps, spoil);
@@ -38,7 +39,8 @@ TEST(ParityConfig, LayoutsPassInF64) {
     MeshShape mesh;
   };
   for (const auto& [model, mesh] :
-       {Case{test::small_llama(), {.replicate = 2, .tp = 4}}, Case{test::small_gpt2(), {.pp = 2, .cp = 2, .tp = 2}},
+       {Case{test::small_llama(), {.replicate = 2, .tp = 4}},
+        Case{test::small_gpt2(), {.pp = 2, .cp = 2, .tp = 2}},
         Case{test::small_qwen3(), {.shard = 3, .cp = 2}}, Case{test::small_llama(), {}}}) {
     auto config = config_of(model, mesh, DType::f64);
     config.parallel.zero = mesh.shard > 1 ? 3 : 1;
@@ -82,14 +84,16 @@ std::function<void(Engine&)> spoiled(const std::string& name, int world_rank, do
 TEST(ParityConfig, NamesTheFirstTensorThatDiffers) {
   for (const auto dtype : {DType::f64, DType::f32, DType::bf16}) {
     const auto config = config_of(test::small_llama(), {.shard = 2, .tp = 2}, dtype);
-    const auto result = parity(config, 4, 2, spoiled("blocks.1.attn.k.weight", 3, dtype == DType::f64 ? 1e-6 : 1));
+    const auto result =
+        parity(config, 4, 2, spoiled("blocks.1.attn.k.weight", 3, dtype == DType::f64 ? 1e-6 : 1));
     EXPECT_FALSE(result.ok());
     const auto& gradients = result.comparisons[2];
     EXPECT_GT(gradients.largest, gradients.tolerance);
     EXPECT_EQ(gradients.worst, "blocks.1.attn.k.weight in step 0");
     ASSERT_FALSE(result.culprits.empty());
-    for (const auto* words : {"every gradient of each step: first blocks.1.attn.k.weight in step 0", "computed cut d0 tp/2(6)",
-                              "stored cut d0 tp/2(6), shard*cp", "on world rank 3 (pp 0, replicate 0, shard 1, cp 0, tp 1)"})
+    for (const auto* words :
+         {"every gradient of each step: first blocks.1.attn.k.weight in step 0", "computed cut d0 tp/2(6)",
+          "stored cut d0 tp/2(6), shard*cp", "on world rank 3 (pp 0, replicate 0, shard 1, cp 0, tp 1)"})
       EXPECT_NE(result.culprits[0].find(words), std::string::npos) << words << " in: " << result.culprits[0];
   }
 }
@@ -106,7 +110,9 @@ TEST(ParityConfig, LargeModelsAreRefusedWithWhatFits) {
     check_parity_size(model_preset("llama-1b"));
     FAIL() << "accepted";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("500000000 parameters, but this one has 1498482688"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("500000000 parameters, but this one has 1498482688"),
+              std::string::npos)
+        << error.what();
   }
 }
 

@@ -1,4 +1,5 @@
-// Trajectories of Hugging Face transformers, the outside oracle: every stored folder on one and on four ranks, in f32 and f64.
+// Trajectories of Hugging Face transformers, the outside oracle: every stored folder on one and on four
+// ranks, in f32 and f64.
 #include "launcher/parity.h"
 
 #include <gtest/gtest.h>
@@ -13,12 +14,17 @@ namespace {
 Path folder(const std::string& name) { return Path(FIVEFOLD_FIXTURES) / "hf" / name; }
 
 // What rank 0 found.
-std::vector<Comparison> compare(const Reference& reference, DType dtype, const MeshShape& mesh, std::int64_t micro_batch) {
+std::vector<Comparison> compare(const Reference& reference, DType dtype, const MeshShape& mesh,
+                                std::int64_t micro_batch) {
   std::vector<Comparison> found;
   run_ranks(mesh.world(), [&](Transport& transport) {
     std::vector<HostSlot> slots;
     for (int r = 0; r < mesh.world(); ++r) slots.push_back({"host", r});
-    Engine engine({.model = reference.model, .mesh = mesh, .dtype = dtype, .stage = {.loss_rows = 50}, .optimizer = reference.optimizer},
+    Engine engine({.model = reference.model,
+                   .mesh = mesh,
+                   .dtype = dtype,
+                   .stage = {.loss_rows = 50},
+                   .optimizer = reference.optimizer},
                   transport, slots);
     const auto mine = compare_with_reference(engine, reference, micro_batch);
     if (transport.world().rank() == 0) found = mine;
@@ -40,12 +46,14 @@ TEST_P(StoredTrajectory, IsReproduced) {
     }
 }
 INSTANTIATE_TEST_SUITE_P(Hf, StoredTrajectory,
-                         testing::Values("llama", "qwen3", "gpt2", "qwen2", "mistral_window", "linear_scaling", "llama3_scaling",
-                                         "yarn_scaling", "llama_bf16_sharded"));
+                         testing::Values("llama", "qwen3", "gpt2", "qwen2", "mistral_window",
+                                         "linear_scaling", "llama3_scaling", "yarn_scaling",
+                                         "llama_bf16_sharded"));
 
 TEST(StoredTrajectories, AreAllTested) {
   std::int64_t folders = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(Path(FIVEFOLD_FIXTURES) / "hf")) folders += entry.is_directory();
+  for (const auto& entry : std::filesystem::directory_iterator(Path(FIVEFOLD_FIXTURES) / "hf"))
+    folders += entry.is_directory();
   EXPECT_EQ(folders, 9) << "a new folder belongs into the list above";
 }
 

@@ -1,7 +1,6 @@
-// Runs that stop and go on: bit for bit what an uninterrupted run does, under another number of ranks in value, and from
-// weights of elsewhere.
+// Runs that stop and go on: bit for bit what an uninterrupted run does, under another number of ranks in
+// value, and from weights of elsewhere.
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <atomic>
@@ -24,7 +23,9 @@ using Words = std::vector<std::string>;
 // One epoch is 22 samples, a step 4: step 6 takes its samples from both sides of the edge.
 class Resume : public testing::Test {
  protected:
-  int train(const std::string& name, const Words& more) { return train_command(folder_.arguments(name, more)); }
+  int train(const std::string& name, const Words& more) {
+    return train_command(folder_.arguments(name, more));
+  }
   // A run that keeps every checkpoint, from start to end.
   void uninterrupted(const Words& more) {
     auto all = more;
@@ -34,7 +35,8 @@ class Resume : public testing::Test {
   // As if the job had died right after the save of `step`.
   void restart_from(std::int64_t step, const std::string& name) {
     std::filesystem::create_directories(folder_.run(name) / "checkpoints");
-    std::filesystem::copy(folder_.checkpoint("whole", step), folder_.checkpoint(name, step), std::filesystem::copy_options::recursive);
+    std::filesystem::copy(folder_.checkpoint("whole", step), folder_.checkpoint(name, step),
+                          std::filesystem::copy_options::recursive);
   }
   CheckpointDiff difference(const std::string& a, const std::string& b, std::int64_t step) {
     return diff_checkpoints(fs_, folder_.checkpoint(a, step), folder_.checkpoint(b, step));
@@ -61,10 +63,11 @@ void expect_same_line(const MetricsLine& a, const MetricsLine& b) {
   EXPECT_EQ(a.lr, b.lr) << "step " << a.step;
 }
 
-// B64, B70, B77: from three points, one right behind the epoch's edge: losses, norms, rates, samples, then weights and both
-// moments bit for bit, on one rank and on three, in f32 and in bf16 with its f32 masters.
+// B64, B70, B77: from three points, one right behind the epoch's edge: losses, norms, rates, samples, then
+// weights and both moments bit for bit, on one rank and on three, in f32 and in bf16 with its f32 masters.
 TEST_F(Resume, IsBitwiseEqualToTheUninterruptedRun) {
-  for (const auto& more : {Words{"--ranks=3"}, Words{"--train.precision=bf16"}, Words{"--train.precision=f64", "--ranks=2"}}) {
+  for (const auto& more :
+       {Words{"--ranks=3"}, Words{"--train.precision=bf16"}, Words{"--train.precision=f64", "--ranks=2"}}) {
     uninterrupted(more);
     const auto whole = folder_.metrics("whole");
     ASSERT_EQ(whole.size(), 12u);
@@ -73,7 +76,8 @@ TEST_F(Resume, IsBitwiseEqualToTheUninterruptedRun) {
       ASSERT_EQ(train("part", more), 0);
       const auto part = folder_.metrics("part");
       ASSERT_EQ(part.size(), 12u - static_cast<std::size_t>(point));
-      for (std::size_t i = 0; i < part.size(); ++i) expect_same_line(part[i], whole[static_cast<std::size_t>(point) + i]);
+      for (std::size_t i = 0; i < part.size(); ++i)
+        expect_same_line(part[i], whole[static_cast<std::size_t>(point) + i]);
       const auto diff = difference("whole", "part", 12);
       EXPECT_TRUE(diff.equal());
       EXPECT_GT(diff.compared, 30);
@@ -104,7 +108,7 @@ TEST_F(Resume, StepsCountUpdates) {
     EXPECT_EQ(manifest.state.step, step);
     EXPECT_EQ(manifest.state.samples, 4 * step);
   }
-  EXPECT_DOUBLE_EQ(lines[0].lr, 1e-2 / 3);   // the first of three updates of warmup
+  EXPECT_DOUBLE_EQ(lines[0].lr, 1e-2 / 3);  // the first of three updates of warmup
   EXPECT_DOUBLE_EQ(lines[2].lr, 1e-2);
 }
 
@@ -136,7 +140,8 @@ class Stopper {
  public:
   Stopper(std::filesystem::path metrics, std::size_t lines, int signal)
       : thread_([=, this] {
-          while (!ended_ && test::read_metrics(metrics).size() < lines) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          while (!ended_ && test::read_metrics(metrics).size() < lines)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
           if (!ended_) kill(getpid(), signal);
         }) {}
   ~Stopper() {
@@ -149,7 +154,8 @@ class Stopper {
   std::thread thread_;
 };
 
-// B77, B93: the same command three times, stopped twice by signals of different kinds within and across epochs.
+// B77, B93: the same command three times, stopped twice by signals of different kinds within and across
+// epochs.
 TEST_F(Resume, StoppedByASignalTheSameCommandGoesOn) {
   const Words endless{"--run.steps=1000000", "--optimizer.decay=constant", "--ranks=2"};
   std::size_t lines = 0;
@@ -192,7 +198,8 @@ TEST_F(Resume, SamplesAreUniquePerLineAfterACrash) {
   ASSERT_EQ(train("whole", {}), 0);
   const auto lines = folder_.metrics("whole");
   ASSERT_EQ(lines.size(), 12u);
-  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].samples, 4 * (static_cast<std::int64_t>(i) + 1));
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    EXPECT_EQ(lines[i].samples, 4 * (static_cast<std::int64_t>(i) + 1));
 }
 
 // run.steps counts attempts, whatever they took before: a larger batch from here on does not repeat any.
@@ -221,8 +228,10 @@ TEST_F(Resume, KeepsTheNewestAndTheOneItCameFrom) {
 // B69: an old step 5000 of another life is neither the newest nor kept in the place of what was just saved.
 TEST_F(Resume, FromAPathIntoAFolderWithALargerStep) {
   uninterrupted({});
-  ASSERT_EQ(train("old", {"--run.steps=20", "--checkpoint.keep=1"}), 0);   // step 20
-  ASSERT_EQ(train("old", {"--run.resume=" + folder_.checkpoint("whole", 6).string(), "--checkpoint.keep=1", "--run.steps=9"}), 0);
+  ASSERT_EQ(train("old", {"--run.steps=20", "--checkpoint.keep=1"}), 0);  // step 20
+  ASSERT_EQ(train("old", {"--run.resume=" + folder_.checkpoint("whole", 6).string(), "--checkpoint.keep=1",
+                          "--run.steps=9"}),
+            0);
   const auto newest = newest_complete(fs_, folder_.run("old") / "checkpoints", {});
   ASSERT_TRUE(newest);
   EXPECT_EQ(newest->step, 9);
@@ -234,19 +243,21 @@ TEST_F(Resume, NeverStartsOver) {
   EXPECT_EQ(folder_.metrics("whole").back().step, 3);
 }
 
-// Weights of elsewhere: with a rate of zero they are still there after the step; moments and step are fresh.
+// Weights of elsewhere: with a rate that is zero in f32 they are still there after the step; moments and step
+// are fresh.
 TEST_F(Resume, InitTakesWeightsOnly) {
   uninterrupted({});
-  const Words still{"--optimizer.lr=0", "--optimizer.min_lr=0", "--run.steps=1", "--optimizer.warmup_steps=0"};
+  const Words still{"--optimizer.lr=1e-300", "--optimizer.min_lr=0", "--run.steps=1",
+                    "--optimizer.warmup_steps=0"};
   auto from = still;
-  from.push_back("--run.init=" + folder_.run("whole").string());   // its newest
+  from.push_back("--run.init=" + folder_.run("whole").string());  // its newest
   ASSERT_EQ(train("init", from), 0);
   const auto diff = diff_checkpoints(fs_, folder_.checkpoint("init", 1), folder_.checkpoint("whole", 12));
   EXPECT_FALSE(diff.tensors.empty());
   for (const auto& t : diff.tensors) EXPECT_TRUE(t.name.starts_with("adam_")) << t.name;
   EXPECT_EQ(folder_.metrics("init").front().step, 1);
   from[2] = "--run.steps=2";
-  ASSERT_EQ(train("init", from), 0);   // goes on from its own checkpoint
+  ASSERT_EQ(train("init", from), 0);  // goes on from its own checkpoint
   EXPECT_EQ(folder_.metrics("init").back().step, 2);
   EXPECT_EQ(folder_.metrics("init").size(), 2u);
 }
@@ -255,12 +266,15 @@ TEST_F(Resume, InitFromHuggingFaceFolders) {
   for (const char* name : {"qwen2", "llama_bf16_sharded"}) {
     const auto hf = (Path(FIVEFOLD_FIXTURES) / "hf" / name).string();
     folder_.write_tokens("hf.tokens", 400, 100);
-    ASSERT_EQ(train_command(Words{"--run.dir=" + (folder_ / "runs").string(), str("--run.name=", name), "--run.steps=1",
-                                  "--model.from_hf=" + hf, "--run.init=" + hf, "--data.train=" + (folder_ / "hf.tokens").string(),
-                                  "--data.sequence=16", "--train.global_batch=2", "--optimizer.lr=0", "--log.level=error", "--ranks=2"}),
+    ASSERT_EQ(train_command(Words{"--run.dir=" + (folder_ / "runs").string(), str("--run.name=", name),
+                                  "--run.steps=1", "--model.from_hf=" + hf, "--run.init=" + hf,
+                                  "--data.train=" + (folder_ / "hf.tokens").string(), "--data.sequence=16",
+                                  "--train.global_batch=2", "--optimizer.lr=1e-300", "--log.level=error",
+                                  "--ranks=2"}),
               0);
     import_hf(fs_, hf, folder_ / (std::string("imported_") + name));
-    const auto diff = diff_checkpoints(fs_, folder_ / (std::string("imported_") + name), folder_.checkpoint(name, 1));
+    const auto diff =
+        diff_checkpoints(fs_, folder_ / (std::string("imported_") + name), folder_.checkpoint(name, 1));
     EXPECT_TRUE(diff.only_in_first.empty());
     for (const auto& t : diff.tensors) EXPECT_EQ(t.max_abs, 0) << name << ' ' << t.name;
     EXPECT_GT(diff.compared, 10);
@@ -289,7 +303,9 @@ TEST_F(Resume, RefusesAnotherRun) {
   expect({"--run.resume=" + (folder_ / "nowhere").string()}, {"nowhere"});
   expect({"--run.init=" + (folder_ / "nowhere").string()}, {"nowhere"});
   expect({resume, "--run.init=" + whole}, {"run.init", "run.resume"});
-  EXPECT_EQ(train("other", {resume, "--run.steps=13", "--data.train=" + (folder_ / "b.tokens").string(), "--run.allow_change=data.train"}), 0);
+  EXPECT_EQ(train("other", {resume, "--run.steps=13", "--data.train=" + (folder_ / "b.tokens").string(),
+                            "--run.allow_change=data.train"}),
+            0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The real program told to stop: it saves once, leaves with 75 and goes on with the same command, as threads of one process
-// and under mpirun, where only one of the ranks hears of it.
+// The real program told to stop: it saves once, leaves with 75 and goes on with the same command, as threads
+// of one process and under mpirun, where only one of the ranks hears of it.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Wrong configurations of `fivefold train`: one sentence with the rule, the values and the nearest valid ones, exit code 2, and
-// nothing on the disk. And what a right one leaves.
+// Wrong configurations of `fivefold train`: one sentence with the rule, the values and the nearest valid
+// ones, exit code 2, and nothing on the disk. And what a right one leaves.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -28,7 +28,8 @@ class TrainCli : public testing::Test {
   void expect_refused(const Words& more, const Words& parts) {
     const auto before = folder_.listing();
     const auto text = refusal(more);
-    for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in: " << text;
+    for (const auto& part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in: " << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     EXPECT_EQ(folder_.listing(), before) << text;
   }
@@ -79,7 +80,8 @@ TEST_F(TrainCli, Contradictions) {
 
 // B49: experts that do not divide, more chosen than there are.
 TEST_F(TrainCli, Experts) {
-  const Words moe{"--model.family=qwen3_moe", "--model.experts=6", "--model.experts_per_token=2", "--ranks=4"};
+  const Words moe{"--model.family=qwen3_moe", "--model.experts=6", "--model.experts_per_token=2",
+                  "--ranks=4"};
   const auto with = [&](const Words& more) {
     auto all = moe;
     all.insert(all.end(), more.begin(), more.end());
@@ -100,8 +102,9 @@ TEST_F(TrainCli, Data) {
   expect_refused({data("short.tokens")}, {"short.tokens", "8", "9", "7"});
   std::ofstream(folder_ / "empty.tokens").flush();
   expect_refused({data("empty.tokens")}, {"empty.tokens"});
-  std::ofstream(folder_ / "text.tokens") << "This is no token file, but a text that is longer than one's header would be. "
-                                            "It goes on and on, for it must be longer than a hundred and twenty-eight bytes.";
+  std::ofstream(folder_ / "text.tokens")
+      << "This is no token file, but a text that is longer than one's header would be. "
+         "It goes on and on, for it must be longer than a hundred and twenty-eight bytes.";
   expect_refused({data("text.tokens")}, {"text.tokens"});
   expect_refused({"--data.valid=" + (folder_ / "nowhere.tokens").string()}, {"nowhere.tokens"});
   expect_refused({"--data.tokenizer=byte"}, {"data.tokenizer", "byte", "test"});
@@ -111,19 +114,23 @@ TEST_F(TrainCli, Data) {
 TEST_F(TrainCli, AllowChangeIsNotInherited) {
   folder_.write_tokens("b.tokens", 179, 64, 2);
   ASSERT_EQ(train_command(folder_.arguments("run", {"--run.steps=2", "--optimizer.warmup_steps=1"})), 0);
-  const Words allowed{"--run.steps=4", "--optimizer.warmup_steps=1", data("b.tokens"), "--run.allow_change=data.train"};
+  const Words allowed{"--run.steps=4", "--optimizer.warmup_steps=1", data("b.tokens"),
+                      "--run.allow_change=data.train"};
   ASSERT_EQ(train_command(folder_.arguments("run", allowed)), 0);
-  const auto text = refusal({"--run.steps=6", "--optimizer.warmup_steps=1"});   // back to a.tokens
+  const auto text = refusal({"--run.steps=6", "--optimizer.warmup_steps=1"});  // back to a.tokens
   EXPECT_NE(text.find("run.allow_change=data.train"), std::string::npos) << text;
   EXPECT_EQ(folder_.metrics("run").size(), 4u);
   expect_refused({"--run.allow_change=data.tarin"}, {"run.allow_change", "data.tarin", "data.train"});
 }
 
 TEST_F(TrainCli, ExitCodesOfTheProgram) {
-  const auto run = [&](const Words& words, const Words& environment = {}) { return test::run_program(folder_, words, environment); };
+  const auto run = [&](const Words& words, const Words& environment = {}) {
+    return test::run_program(folder_, words, environment);
+  };
   auto finished = run({"tran"});
   EXPECT_EQ(finished.code, 2);
-  EXPECT_NE(finished.output.find("unknown command 'tran'; the nearest is 'train'"), std::string::npos) << finished.output;
+  EXPECT_NE(finished.output.find("unknown command 'tran'; the nearest is 'train'"), std::string::npos)
+      << finished.output;
   EXPECT_EQ(run({}).code, 2);
   EXPECT_EQ(run({"--help"}).code, 0);
   EXPECT_EQ(run({"train", "--help"}).code, 0);
@@ -147,14 +154,34 @@ TEST_F(TrainCli, ExitCodesOfTheProgram) {
 
 // What others read: names of files, and exactly the keys of the contract.
 TEST_F(TrainCli, LeavesWhatTheContractSays) {
-  ASSERT_EQ(train_command(folder_.arguments("run", {"--ranks=2", "--data.valid=" + (folder_ / "a.tokens").string(), "--data.eval_every=5"})), 0);
+  ASSERT_EQ(
+      train_command(folder_.arguments(
+          "run", {"--ranks=2", "--data.valid=" + (folder_ / "a.tokens").string(), "--data.eval_every=5"})),
+      0);
   const auto run = folder_.run("run");
-  for (const auto* name : {"config.resolved.conf", "metrics.jsonl", "log/rank_00000.log", "log/rank_00001.log", "checkpoints/step_00000012"})
+  for (const auto* name : {"config.resolved.conf", "metrics.jsonl", "log/rank_00000.log",
+                           "log/rank_00001.log", "checkpoints/step_00000012"})
     EXPECT_TRUE(std::filesystem::exists(run / name)) << name;
-  const std::set<std::string> keys{"step", "samples", "loss", "aux_loss", "grad_norm", "lr", "tokens", "valid_tokens",
-                                   "step_seconds", "tokens_per_second", "tokens_per_second_per_device", "model_flops", "mfu",
-                                   "memory_peak_bytes", "skipped", "expert_load_max", "expert_load_mean", "dropped",
-                                   "router_z_loss", "wall_time"};
+  const std::set<std::string> keys{"step",
+                                   "samples",
+                                   "loss",
+                                   "aux_loss",
+                                   "grad_norm",
+                                   "lr",
+                                   "tokens",
+                                   "valid_tokens",
+                                   "step_seconds",
+                                   "tokens_per_second",
+                                   "tokens_per_second_per_device",
+                                   "model_flops",
+                                   "mfu",
+                                   "memory_peak_bytes",
+                                   "skipped",
+                                   "expert_load_max",
+                                   "expert_load_mean",
+                                   "dropped",
+                                   "router_z_loss",
+                                   "wall_time"};
   std::vector<std::int64_t> validated;
   for (const auto& line : folder_.metrics("run")) {
     if (line.valid)
@@ -164,7 +191,9 @@ TEST_F(TrainCli, LeavesWhatTheContractSays) {
   }
   EXPECT_EQ(validated, (std::vector<std::int64_t>{5, 10, 12}));
   // The resolved configuration runs again as it is.
-  EXPECT_EQ(train_command(Words{"--config", (run / "config.resolved.conf").string(), "--run.name=again", "--ranks=2"}), 0);
+  EXPECT_EQ(train_command(
+                Words{"--config", (run / "config.resolved.conf").string(), "--run.name=again", "--ranks=2"}),
+            0);
   EXPECT_EQ(folder_.metrics("again").back().loss, folder_.metrics("run").back().loss);
 }
 

@@ -1,9 +1,9 @@
-// The attention layer: gradients for MHA, GQA and MQA, with a window, packed documents and padding rows, and what masks mean.
-#include "model/attention.h"
-
+// The attention layer: gradients for MHA, GQA and MQA, with a window, packed documents and padding rows, and
+// what masks mean.
 #include <gtest/gtest.h>
 
 #include "core/transfer.h"
+#include "model/attention.h"
 #include "model/rope.h"
 #include "tests/support/layer_run.h"
 
@@ -30,11 +30,14 @@ struct Layer {
 
   Layer(const Run& run, const Shape4& s) : params(run) {
     ModelConfig c;
-    c.hidden = kHidden, c.heads = kHeads, c.kv_heads = s.kv_heads, c.head_dim = kHeadDim, c.context = 16, c.qk_norm = s.norm;
+    c.hidden = kHidden, c.heads = kHeads, c.kv_heads = s.kv_heads, c.head_dim = kHeadDim, c.context = 16,
+    c.qk_norm = s.norm;
     const auto kv = s.kv_heads * kHeadDim, q = kHeads * kHeadDim;
     qkv = params.add({{"q", {q, kHidden}}, {"k", {kv, kHidden}}, {"v", {kv, kHidden}}});
-    qkv_bias = s.biases ? params.add({{"q.bias", {q}}, {"k.bias", {kv}}, {"v.bias", {kv}}}) : std::vector<Param*>(3);
-    if (s.norm == QkNorm::head) q_norm = params.add("q_norm", {kHeadDim}, 1), k_norm = params.add("k_norm", {kHeadDim}, 1);
+    qkv_bias =
+        s.biases ? params.add({{"q.bias", {q}}, {"k.bias", {kv}}, {"v.bias", {kv}}}) : std::vector<Param*>(3);
+    if (s.norm == QkNorm::head)
+      q_norm = params.add("q_norm", {kHeadDim}, 1), k_norm = params.add("k_norm", {kHeadDim}, 1);
     out = params.add("out", {kHidden, q});
     if (s.biases) out_bias = params.add("out.bias", {kHidden});
     const auto table = [&](const std::vector<double>& values) {
@@ -43,8 +46,16 @@ struct Layer {
     };
     const auto tables = rope_tables(c, 16);
     attention.emplace(c,
-                      Attention::Params{.q = qkv[0], .k = qkv[1], .v = qkv[2], .q_bias = qkv_bias[0], .k_bias = qkv_bias[1],
-                                        .v_bias = qkv_bias[2], .q_norm = q_norm, .k_norm = k_norm, .out = out, .out_bias = out_bias},
+                      Attention::Params{.q = qkv[0],
+                                        .k = qkv[1],
+                                        .v = qkv[2],
+                                        .q_bias = qkv_bias[0],
+                                        .k_bias = qkv_bias[1],
+                                        .v_bias = qkv_bias[2],
+                                        .q_norm = q_norm,
+                                        .k_norm = k_norm,
+                                        .out = out,
+                                        .out_bias = out_bias},
                       table(tables.cos), table(tables.sin));
   }
   Tensor forward(const Run& run, const Tensor& x, const TokenRows& rows) const {
@@ -63,9 +74,10 @@ struct Layer {
 void check_gradients(const Run& run, const Shape4& shape, const RowSpec& spec) {
   Layer layer(run, shape);
   const auto rows = test::token_rows(run, spec);
-  test::check_row_layer(run, test::normal(run, {rows.count(), kHidden}, 1, 0.7), layer.params,
-                        {.forward = [&](const Tensor& x) { return layer.forward(run, x, rows); },
-                         .gradient = [&](const Tensor& x, const Tensor& dy) { return layer.gradient(run, x, dy, rows); }});
+  test::check_row_layer(
+      run, test::normal(run, {rows.count(), kHidden}, 1, 0.7), layer.params,
+      {.forward = [&](const Tensor& x) { return layer.forward(run, x, rows); },
+       .gradient = [&](const Tensor& x, const Tensor& dy) { return layer.gradient(run, x, dy, rows); }});
 }
 
 TEST(AttentionLayer, GradientsForEveryNumberOfKvHeads) {
@@ -99,7 +111,8 @@ TEST(AttentionLayer, WindowCountsTheRowItself) {
   test::on_one_rank([](const auto& run) {
     Layer layer(run, {4, false, true, QkNorm::none});
     const auto x = test::normal(run, {5, kHidden}, 1);
-    const auto y = test::numbers(layer.forward(run, x, test::token_rows(run, {.sequences = {{5}}, .window = 1})), run);
+    const auto y =
+        test::numbers(layer.forward(run, x, test::token_rows(run, {.sequences = {{5}}, .window = 1})), run);
     ColumnLinear::Saved v_saved;
     RowLinear::Saved out_saved;
     const auto v = ColumnLinear({layer.qkv[2]}, {}).forward(run, x, v_saved);
@@ -117,7 +130,8 @@ TEST(AttentionLayer, PackedDocumentsAreAsIfAlone) {
     const auto packed = layer.forward(run, x, test::token_rows(run, {.sequences = {lengths}}));
     std::int64_t begin = 0;
     for (const auto length : lengths) {
-      const auto alone = layer.forward(run, x.rows(begin, begin + length), test::token_rows(run, {.sequences = {{length}}}));
+      const auto alone =
+          layer.forward(run, x.rows(begin, begin + length), test::token_rows(run, {.sequences = {{length}}}));
       const auto a = test::numbers(alone, run), p = test::numbers(packed.rows(begin, begin + length), run);
       for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], p[i], 1e-13) << "document at " << begin;
       begin += length;

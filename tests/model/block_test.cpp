@@ -1,4 +1,5 @@
-// A block: gradients through all of it, the weight step apart from the input step, and what recompute drops and makes again.
+// A block: gradients through all of it, the weight step apart from the input step, and what recompute drops
+// and makes again.
 #include "model/block.h"
 
 #include <gtest/gtest.h>
@@ -26,18 +27,28 @@ Block make_block(const Run& run, TestParams& params, bool gpt2) {
   };
   const auto kv = c.kv_width();
   const auto qkv = params.add({{"q", {8, kHidden}}, {"k", {kv, kHidden}}, {"v", {kv, kHidden}}});
-  const auto qkv_bias = gpt2 ? params.add({{"q.bias", {8}}, {"k.bias", {kv}}, {"v.bias", {kv}}}) : std::vector<Param*>(3);
+  const auto qkv_bias =
+      gpt2 ? params.add({{"q.bias", {8}}, {"k.bias", {kv}}, {"v.bias", {kv}}}) : std::vector<Param*>(3);
   const auto head_norm = [&](const char* name) { return gpt2 ? nullptr : params.add(name, {4}, 1, 0.3); };
-  const auto bias = [&](const char* name, std::int64_t rows) { return gpt2 ? params.add(name, {rows}) : nullptr; };
+  const auto bias = [&](const char* name, std::int64_t rows) {
+    return gpt2 ? params.add(name, {rows}) : nullptr;
+  };
   const auto table = [&](const std::vector<double>& values) {
     if (gpt2) return Tensor{};
     return upload(run.memory, values, {8, 2}, run.accum(), Tag::weights, run.stream);
   };
   const auto tables = rope_tables(c, 8);
   const Attention attention(c,
-                            {.q = qkv[0], .k = qkv[1], .v = qkv[2], .q_bias = qkv_bias[0], .k_bias = qkv_bias[1],
-                             .v_bias = qkv_bias[2], .q_norm = head_norm("q_norm"), .k_norm = head_norm("k_norm"),
-                             .out = params.add("out", {kHidden, 8}), .out_bias = bias("out.bias", kHidden)},
+                            {.q = qkv[0],
+                             .k = qkv[1],
+                             .v = qkv[2],
+                             .q_bias = qkv_bias[0],
+                             .k_bias = qkv_bias[1],
+                             .v_bias = qkv_bias[2],
+                             .q_norm = head_norm("q_norm"),
+                             .k_norm = head_norm("k_norm"),
+                             .out = params.add("out", {kHidden, 8}),
+                             .out_bias = bias("out.bias", kHidden)},
                             table(tables.cos), table(tables.sin));
   Mlp::Params mlp{};
   if (gpt2) {
@@ -89,7 +100,8 @@ TEST_P(BlockKinds, WeightStepsMayComeLater) {
   test::on_one_rank([](const auto& run) {
     TestParams params(run);
     const auto block = make_block(run, params, GetParam());
-    const std::array rows{test::token_rows(run, {.sequences = {{8}}}), test::token_rows(run, {.sequences = {{2, 3}}})};
+    const std::array rows{test::token_rows(run, {.sequences = {{8}}}),
+                          test::token_rows(run, {.sequences = {{2, 3}}})};
     const std::array x{test::normal(run, {8, kHidden}, 1), test::normal(run, {5, kHidden}, 2)};
     const std::array dy{test::normal(run, {8, kHidden}, 3), test::normal(run, {5, kHidden}, 4)};
     std::array<Tensor, 2> dx_fused, dx_split;

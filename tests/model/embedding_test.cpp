@@ -1,4 +1,5 @@
-// Embeddings: looked-up rows, gradients that gather every use of an id, learned positions that restart with documents.
+// Embeddings: looked-up rows, gradients that gather every use of an id, learned positions that restart with
+// documents.
 #include "model/embedding.h"
 
 #include <gtest/gtest.h>
@@ -21,12 +22,14 @@ TEST(EmbeddingLayer, LooksUpTokensAndPositions) {
     const auto y = test::numbers(Embedding(table, positions).forward(run, rows), run);
     const auto t = test::numbers(table->weight, run), p = test::numbers(positions->weight, run);
     for (std::int64_t r = 0; r < rows.count(); ++r) {
-      const auto token = rows.tokens.template data<std::int32_t>()[r], position = rows.position.template data<std::int32_t>()[r];
+      const auto token = rows.tokens.template data<std::int32_t>()[r],
+                 position = rows.position.template data<std::int32_t>()[r];
       for (std::int64_t c = 0; c < kHidden; ++c)
         ASSERT_EQ(y[static_cast<std::size_t>(r * kHidden + c)],
-                  t[static_cast<std::size_t>(token * kHidden + c)] + p[static_cast<std::size_t>(position * kHidden + c)]);
+                  t[static_cast<std::size_t>(token * kHidden + c)] +
+                      p[static_cast<std::size_t>(position * kHidden + c)]);
     }
-    EXPECT_EQ(rows.position.template data<std::int32_t>()[3], 0);   // the second document
+    EXPECT_EQ(rows.position.template data<std::int32_t>()[3], 0);  // the second document
   });
 }
 
@@ -43,8 +46,8 @@ TEST(EmbeddingLayer, Gradients) {
       layer.backward_input(dy, saved);
       layer.backward_weight(run, rows, saved);
       for (auto& p : params.all())
-        test::expect_gradient(p.name, p.weight, p.gradient,
-                              [&] { return test::dot(layer.forward(run, rows), dy, run); }, run);
+        test::expect_gradient(
+            p.name, p.weight, p.gradient, [&] { return test::dot(layer.forward(run, rows), dy, run); }, run);
     }
   });
 }

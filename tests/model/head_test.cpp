@@ -1,4 +1,5 @@
-// Final norm, projection and cross entropy: values against the plain formula, gradients, chunks of any size, ignored targets.
+// Final norm, projection and cross entropy: values against the plain formula, gradients, chunks of any size,
+// ignored targets.
 #include "model/head.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ Outcome run_head(const Run& run, const Head& head, const Tensor& x, const TokenR
 
 double loss_alone(const Run& run, const Head& head, const Tensor& x, const TokenRows& rows) {
   Head::Saved saved;
-  const LossRequest request{.loss = run.zeros({1}, DType::f64, Tag::workspace), .scale = 0, .gradient = false};
+  const LossRequest request{
+      .loss = run.zeros({1}, DType::f64, Tag::workspace), .scale = 0, .gradient = false};
   head.forward(run, {x, {}}, rows, request, saved);
   return to_host(request.loss, run.stream)[0];
 }
@@ -45,7 +47,8 @@ double naive_loss(const Run& run, const Head& head, const Tensor& x, const Token
     const auto target = rows.targets.data<std::int32_t>()[r];
     if (target < 0) continue;
     double sum = 0;
-    for (std::int64_t v = 0; v < kVocab; ++v) sum += std::exp(logits[static_cast<std::size_t>(r * kVocab + v)]);
+    for (std::int64_t v = 0; v < kVocab; ++v)
+      sum += std::exp(logits[static_cast<std::size_t>(r * kVocab + v)]);
     loss += std::log(sum) - logits[static_cast<std::size_t>(r * kVocab + target)];
   }
   return loss;
@@ -59,7 +62,8 @@ TEST_P(HeadChunks, LossAndGradients) {
     TestParams params(run);
     const NormLayer norm(params.add("norm", {kHidden}, 1), params.add("norm.bias", {kHidden}), 1e-5);
     const Head head(norm, params.add("head", {kVocab, kHidden}), GetParam());
-    const auto rows = test::token_rows(run, {.sequences = {{3, 4}}, .vocab = kVocab, .padding = 2});   // 5 of 9 rows have a target
+    const auto rows = test::token_rows(
+        run, {.sequences = {{3, 4}}, .vocab = kVocab, .padding = 2});  // 5 of 9 rows have a target
     const auto x = test::normal(run, {9, kHidden}, 1);
     const double scale = 0.2;
     const auto out = run_head(run, head, x, rows, scale);

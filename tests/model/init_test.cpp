@@ -1,4 +1,5 @@
-// Initial values: a function of seed, name and element, whatever the layout; the spread that each kind of parameter gets.
+// Initial values: a function of seed, name and element, whatever the layout; the spread that each kind of
+// parameter gets.
 #include "model/init.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +14,15 @@ namespace {
 
 ModelConfig small_model() {
   ModelConfig c;
-  c.layers = 3, c.hidden = 20, c.heads = 4, c.kv_heads = 2, c.head_dim = 6, c.ffn = 14, c.vocab = 50, c.context = 8;
+  c.layers = 3, c.hidden = 20, c.heads = 4, c.kv_heads = 2, c.head_dim = 6, c.ffn = 14, c.vocab = 50,
+  c.context = 8;
   c.qkv_bias = c.out_bias = c.mlp_bias = true;
   c.norm = Norm::layer, c.position = Position::learned;
   return complete(c);
 }
 
-std::vector<double> values_of(const Param& param, const ModelConfig& config, const InitOptions& options, const Box& box) {
+std::vector<double> values_of(const Param& param, const ModelConfig& config, const InitOptions& options,
+                              const Box& box) {
   std::vector<double> out(static_cast<std::size_t>(box.count()));
   initial_values(param, config, options, box, out);
   return out;
@@ -51,8 +54,9 @@ TEST(Init, ValuesDoNotDependOnTheLayout) {
   const auto config = small_model();
   const InitOptions options{.seed = 5, .one_dimensional_noise = 0.1};
   const auto one = place_parameters(config, MeshLayout({}), 0);
-  for (const MeshShape& shape : {MeshShape{.shard = 3}, MeshShape{.tp = 2}, MeshShape{.replicate = 2, .shard = 2, .tp = 2},
-                                 MeshShape{.shard = 8}, MeshShape{.cp = 2, .tp = 4}}) {
+  for (const MeshShape& shape :
+       {MeshShape{.shard = 3}, MeshShape{.tp = 2}, MeshShape{.replicate = 2, .shard = 2, .tp = 2},
+        MeshShape{.shard = 8}, MeshShape{.cp = 2, .tp = 4}}) {
     const MeshLayout mesh(shape);
     for (int position = 0; position < shape.world(); ++position)
       for (const auto& p : place_parameters(config, mesh, position)) {
@@ -63,7 +67,8 @@ TEST(Init, ValuesDoNotDependOnTheLayout) {
           for (auto r = box.begin[0]; r < box.end[0]; ++r)
             for (std::int64_t c = 0; c < box.shape().row_count(); ++c, ++at) {
               const auto column = c + (box.begin.rank() > 1 ? box.begin[1] : 0);
-              ASSERT_EQ(mine[at], element(all, p.global, r, column)) << p.name << ' ' << to_string(shape) << ' ' << box;
+              ASSERT_EQ(mine[at], element(all, p.global, r, column))
+                  << p.name << ' ' << to_string(shape) << ' ' << box;
             }
         }
       }
@@ -77,7 +82,9 @@ TEST(Init, NoTwoParametersAreAlike) {
   const auto params = place_parameters(config, MeshLayout({}), 0);
   for (const auto& p : params) {
     const auto values = whole_values(p, config, {.seed = 5, .one_dimensional_noise = 0.1});
-    EXPECT_TRUE(seen.insert(values[0] - (p.global.rank() == 1 && p.name.find("norm") != std::string::npos)).second) << p.name;
+    EXPECT_TRUE(
+        seen.insert(values[0] - (p.global.rank() == 1 && p.name.find("norm") != std::string::npos)).second)
+        << p.name;
     EXPECT_NE(values, whole_values(p, config, {.seed = 6, .one_dimensional_noise = 0.1})) << p.name;
   }
 }
@@ -86,19 +93,23 @@ TEST(Init, Distributions) {
   auto config = small_model();
   config.hidden = 120, config.ffn = 200, config.init_std = 0.02;
   const auto params = place_parameters(config, MeshLayout({}), 0);
-  for (const auto& [name, spread] : std::vector<std::pair<std::string, double>>{{"embed.weight", 0.02},
-                                                                                {"head.weight", 0.02},
-                                                                                {"blocks.1.attn.q.weight", 0.02},
-                                                                                {"blocks.1.mlp.up.weight", 0.02},
-                                                                                {"blocks.2.attn.out.weight", 0.02 / std::sqrt(6.0)},
-                                                                                {"blocks.0.mlp.down.weight", 0.02 / std::sqrt(6.0)}}) {
+  for (const auto& [name, spread] :
+       std::vector<std::pair<std::string, double>>{{"embed.weight", 0.02},
+                                                   {"head.weight", 0.02},
+                                                   {"blocks.1.attn.q.weight", 0.02},
+                                                   {"blocks.1.mlp.up.weight", 0.02},
+                                                   {"blocks.2.attn.out.weight", 0.02 / std::sqrt(6.0)},
+                                                   {"blocks.0.mlp.down.weight", 0.02 / std::sqrt(6.0)}}) {
     const auto values = whole_values(named(params, name), config, {.seed = 1});
-    const double error = 4 / std::sqrt(2.0 * static_cast<double>(values.size()));   // four standard errors
+    const double error = 4 / std::sqrt(2.0 * static_cast<double>(values.size()));  // four standard errors
     EXPECT_NEAR(spread_of(values), spread, spread * error) << name;
   }
-  EXPECT_EQ(whole_values(named(params, "blocks.0.norm1.weight"), config, {.seed = 1}), std::vector<double>(120, 1));
-  EXPECT_EQ(whole_values(named(params, "blocks.0.norm1.bias"), config, {.seed = 1}), std::vector<double>(120, 0));
-  EXPECT_EQ(whole_values(named(params, "blocks.0.attn.q.bias"), config, {.seed = 1}), std::vector<double>(24, 0));
+  EXPECT_EQ(whole_values(named(params, "blocks.0.norm1.weight"), config, {.seed = 1}),
+            std::vector<double>(120, 1));
+  EXPECT_EQ(whole_values(named(params, "blocks.0.norm1.bias"), config, {.seed = 1}),
+            std::vector<double>(120, 0));
+  EXPECT_EQ(whole_values(named(params, "blocks.0.attn.q.bias"), config, {.seed = 1}),
+            std::vector<double>(24, 0));
 }
 
 // Old runs must be made again by new programs.

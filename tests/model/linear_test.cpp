@@ -1,5 +1,5 @@
-// The two linears: values against the sums they stand for, gradients by differences, and on several tensor ranks the
-// bias that a wrong order of sum and bias would show.
+// The two linears: values against the sums they stand for, gradients by differences, and on several tensor
+// ranks the bias that a wrong order of sum and bias would show.
 #include "model/linear.h"
 
 #include <gtest/gtest.h>
@@ -72,9 +72,9 @@ Tensor uploaded(const Run& run, const std::vector<double>& values, Shape shape) 
   return upload(run.memory, values, shape, run.dtype, Tag::activations, run.stream);
 }
 
-// The report's numbers: rows x = [[1, 2], [3, 4]], weight [[10, 10], [20, 50], [30, 140]] and bias [100, 200, 300]. One
-// bias too many a rank would show as 100, 200, 300 more.
-// B22: the bias of a row linear enters the sum once. B23: its gradient is that of one rank.
+// The report's numbers: rows x = [[1, 2], [3, 4]], weight [[10, 10], [20, 50], [30, 140]] and bias [100, 200,
+// 300]. One bias too many a rank would show as 100, 200, 300 more. B22: the bias of a row linear enters the
+// sum once. B23: its gradient is that of one rank.
 TEST(Linear, RowBiasEntersOnceOnEveryDegree) {
   for (const int tp : {1, 2}) {
     test::on_ranks({.tp = tp}, DType::f64, [&](const auto& run) {
@@ -100,7 +100,7 @@ TEST(Linear, RowBiasEntersOnceOnEveryDegree) {
       const RowLinear layer(&weight, &bias);
       RowLinear::Saved saved;
       const auto y = layer.forward(run, uploaded(run, columns(xs, 2), {2, 2 / tp}), saved);
-      const std::vector<double> all{130, 320, 610, 170, 460, 950};   // y of both rows
+      const std::vector<double> all{130, 320, 610, 170, 460, 950};  // y of both rows
       const auto first = static_cast<std::size_t>(rank * 2 / tp) * 3;
       const auto mine = test::numbers(y, run);
       ASSERT_EQ(mine.size(), all.size() / static_cast<std::size_t>(tp));

@@ -22,26 +22,40 @@ TEST(LrSchedule, WarmupRisesToThePeakWithItsLastUpdate) {
 }
 
 TEST(LrSchedule, LinearFallsToTheMinimumAndStaysThere) {
-  expect_rates({.lr = 10, .min_lr = 2, .warmup_steps = 2, .decay = LrDecay::linear, .decay_steps = 8, .total_steps = 10},
+  expect_rates({.lr = 10,
+                .min_lr = 2,
+                .warmup_steps = 2,
+                .decay = LrDecay::linear,
+                .decay_steps = 8,
+                .total_steps = 10},
                {{0, 5}, {1, 10}, {2, 10}, {3, 9}, {6, 6}, {9, 3}, {10, 2}, {11, 2}, {500, 2}});
 }
 
 TEST(LrSchedule, CosineFallsToTheMinimumAndStaysThere) {
-  const LrSchedule s{.lr = 10, .min_lr = 2, .warmup_steps = 2, .decay = LrDecay::cosine, .decay_steps = 8, .total_steps = 10};
+  const LrSchedule s{.lr = 10,
+                     .min_lr = 2,
+                     .warmup_steps = 2,
+                     .decay = LrDecay::cosine,
+                     .decay_steps = 8,
+                     .total_steps = 10};
   const auto at = [](double part) { return 2 + 4 * (1 + std::cos(std::numbers::pi * part)); };
   expect_rates(s, {{1, 10}, {2, 10}, {4, at(0.25)}, {6, 6}, {8, at(0.75)}, {10, 2}, {99, 2}});
 }
 
 TEST(LrSchedule, StableThenDecayEndsWithTheRun) {
-  expect_rates({.lr = 10, .min_lr = 2, .warmup_steps = 2, .decay = LrDecay::wsd, .decay_steps = 4, .total_steps = 12},
-               {{0, 5}, {2, 10}, {8, 10}, {9, 8}, {10, 6}, {11, 4}, {12, 2}, {13, 2}});
+  expect_rates(
+      {.lr = 10, .min_lr = 2, .warmup_steps = 2, .decay = LrDecay::wsd, .decay_steps = 4, .total_steps = 12},
+      {{0, 5}, {2, 10}, {8, 10}, {9, 8}, {10, 6}, {11, 4}, {12, 2}, {13, 2}});
 }
 
 // A decay of no length falls at once; a warmup as long as the run never leaves it.
 TEST(LrSchedule, Edges) {
   for (const auto decay : {LrDecay::cosine, LrDecay::linear})
-    expect_rates({.lr = 10, .min_lr = 2, .warmup_steps = 3, .decay = decay, .decay_steps = 0, .total_steps = 3}, {{2, 10}, {3, 2}});
-  expect_rates({.lr = 10, .min_lr = 2, .decay = LrDecay::wsd, .decay_steps = 0, .total_steps = 5}, {{4, 10}, {5, 2}});
+    expect_rates(
+        {.lr = 10, .min_lr = 2, .warmup_steps = 3, .decay = decay, .decay_steps = 0, .total_steps = 3},
+        {{2, 10}, {3, 2}});
+  expect_rates({.lr = 10, .min_lr = 2, .decay = LrDecay::wsd, .decay_steps = 0, .total_steps = 5},
+               {{4, 10}, {5, 2}});
   expect_rates({.lr = 0, .min_lr = 0, .decay = LrDecay::cosine, .decay_steps = 4}, {{0, 0}, {2, 0}, {9, 0}});
 }
 

@@ -1,4 +1,5 @@
-// The norm over the residual stream: the pending delta is added once, gradients of the sum and of weights by differences.
+// The norm over the residual stream: the pending delta is added once, gradients of the sum and of weights by
+// differences.
 #include "model/norm_layer.h"
 
 #include <gtest/gtest.h>
@@ -13,10 +14,11 @@ namespace {
 using test::TestParams;
 
 constexpr std::int64_t kRows = 4, kWidth = 5;
-constexpr double kEps = 1e-3;   // large enough to show where it is left out
+constexpr double kEps = 1e-3;  // large enough to show where it is left out
 
 // RMSNorm or LayerNorm of one row by their formulas.
-std::vector<double> naive(const std::vector<double>& x, const std::vector<double>& weight, const std::vector<double>& bias) {
+std::vector<double> naive(const std::vector<double>& x, const std::vector<double>& weight,
+                          const std::vector<double>& bias) {
   const auto n = static_cast<double>(x.size());
   double mean = 0, square = 0;
   for (const double v : x) mean += bias.empty() ? 0 : v / n;
@@ -41,7 +43,8 @@ TEST_P(NormLayerKinds, AddsTheDeltaAndNormalisesTheSum) {
       NormLayer::Saved saved;
       const auto y = layer.forward(run, stream, saved);
       EXPECT_FALSE(stream.delta);
-      const auto xs = test::numbers(x, run), ds = test::numbers(delta, run), sums = test::numbers(stream.x, run);
+      const auto xs = test::numbers(x, run), ds = test::numbers(delta, run),
+                 sums = test::numbers(stream.x, run);
       const auto ys = test::numbers(y, run);
       for (std::size_t i = 0; i < xs.size(); ++i) ASSERT_EQ(sums[i], xs[i] + (pending ? ds[i] : 0.0));
       for (std::size_t r = 0; r < kRows; ++r) {
@@ -82,7 +85,8 @@ TEST_P(NormLayerKinds, Gradients) {
                                  [&](const Tensor& x, const Tensor& dy) {
                                    NormLayer::Saved saved;
                                    forward(x, saved);
-                                   return layer.backward(run, dy.rows(0, kRows), dy.rows(kRows, 2 * kRows), saved);
+                                   return layer.backward(run, dy.rows(0, kRows), dy.rows(kRows, 2 * kRows),
+                                                         saved);
                                  }});
     }
   });

@@ -1,5 +1,5 @@
-// The step over sharded parameters: one norm for every layout, clipping of huge gradients, steps that are refused everywhere,
-// and gradients that are summed in more than they are stored in.
+// The step over sharded parameters: one norm for every layout, clipping of huge gradients, steps that are
+// refused everywhere, and gradients that are summed in more than they are stored in.
 #include "model/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -32,13 +32,13 @@ TEST(OptimizerStep, HugeGradientsAreClippedRight) {
       optimizer.step(run, params.sharded(), 1e-3);
       const auto report = optimizer.report(run);
       EXPECT_TRUE(report.applied);
-      EXPECT_NEAR(report.grad_norm / 1e21, 1, 1e-6);   // 1e20 itself is rounded to f32
+      EXPECT_NEAR(report.grad_norm / 1e21, 1, 1e-6);  // 1e20 itself is rounded to f32
       for (const double m : test::numbers(p->m, run)) EXPECT_NEAR(m / 0.1, 0.1, 1e-6);
     });
 }
 
-// B08: one element that is not finite, on one rank only: nothing changes anywhere but the count of refused steps, and the
-// next step goes on as if it had not been.
+// B08: one element that is not finite, on one rank only: nothing changes anywhere but the count of refused
+// steps, and the next step goes on as if it had not been.
 TEST(OptimizerStep, NonFiniteStepIsRefusedOnAllRanks) {
   for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     test::on_ranks({.shard = 3}, DType::f32, [&](const auto& run) {
@@ -58,7 +58,8 @@ TEST(OptimizerStep, NonFiniteStepIsRefusedOnAllRanks) {
       };
       good_step();
       const auto before = state();
-      if (run.mesh.position() == 1) params.sharded()[0]->gradient.template data<float>()[0] = static_cast<float>(bad);
+      if (run.mesh.position() == 1)
+        params.sharded()[0]->gradient.template data<float>()[0] = static_cast<float>(bad);
       optimizer.step(run, params.sharded(), 1e-2);
       auto report = optimizer.report(run);
       EXPECT_FALSE(report.applied);
@@ -75,14 +76,17 @@ TEST(OptimizerStep, NonFiniteStepIsRefusedOnAllRanks) {
     });
 }
 
-// B03, B07: replicated parameters count once, cut ones with all their parts, whatever the degree. Squares: 6 x 4, 16 x 1.
+// B03, B07: replicated parameters count once, cut ones with all their parts, whatever the degree. Squares: 6
+// x 4, 16 x 1.
 TEST(OptimizerStep, NormCountsEveryElementOnce) {
-  for (const MeshShape& mesh : {MeshShape{}, MeshShape{.tp = 8}, MeshShape{.replicate = 2, .shard = 2, .tp = 2},
-                                MeshShape{.shard = 4, .cp = 2}, MeshShape{.replicate = 8}})
+  for (const MeshShape& mesh :
+       {MeshShape{}, MeshShape{.tp = 8}, MeshShape{.replicate = 2, .shard = 2, .tp = 2},
+        MeshShape{.shard = 4, .cp = 2}, MeshShape{.replicate = 8}})
     test::on_ranks(mesh, DType::f64, [&](const auto& run) {
       TestParams params(run);
       params.add("norm", {6});
-      params.add({{.name = "sinks", .shape = {16}, .compute = PartitionSpec{}.with(0, {.axes = {Axis::tp}})}});
+      params.add(
+          {{.name = "sinks", .shape = {16}, .compute = PartitionSpec{}.with(0, {.axes = {Axis::tp}})}});
       const auto all = params.sharded();
       fill(run, all[0]->gradient, 2);
       fill(run, all[1]->gradient, 1);
@@ -124,7 +128,8 @@ TEST(OptimizerStep, CountsGoOnFromACheckpoint) {
   });
 }
 
-// B52: 512 micro-gradients of 1 are 512, and 4096 + 1 is 4097, in a bf16 model; bf16 itself stops at 256 and 4096.
+// B52: 512 micro-gradients of 1 are 512, and 4096 + 1 is 4097, in a bf16 model; bf16 itself stops at 256 and
+// 4096.
 TEST(OptimizerStep, Bf16GradientsAreSummedInF32) {
   test::on_ranks({.shard = 2}, DType::bf16, [](const auto& run) {
     TestParams params(run);

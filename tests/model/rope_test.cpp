@@ -23,7 +23,8 @@ double plain(std::int64_t pair, std::int64_t head_dim, double theta) {
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-14 * std::abs(wanted[i])) << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], wanted[i], 1e-14 * std::abs(wanted[i])) << i;
 }
 
 TEST(Rope, PlainFrequenciesFallFromOneByTheta) {
@@ -36,9 +37,13 @@ TEST(Rope, LinearDividesAll) {
   expect_near(f, {0.25, 0.025});
 }
 
-// Llama 3.1's rule, branch by branch: short waves kept, long ones divided, those between blended linearly in turns.
+// Llama 3.1's rule, branch by branch: short waves kept, long ones divided, those between blended linearly in
+// turns.
 TEST(Rope, Llama3KeepsStretchesAndBlends) {
-  const RopeScaling s{.type = RopeScalingType::llama3, .factor = 8, .original_context = 64, .low_freq_factor = 1,
+  const RopeScaling s{.type = RopeScalingType::llama3,
+                      .factor = 8,
+                      .original_context = 64,
+                      .low_freq_factor = 1,
                       .high_freq_factor = 4};
   const auto f = rope_frequencies(config_of(16, 500, s));
   std::vector<double> wanted;
@@ -58,10 +63,15 @@ TEST(Rope, Llama3KeepsStretchesAndBlends) {
   expect_near(f, wanted);
 }
 
-// YaRN: pair i is kept below the border of beta_fast turns, stretched above that of beta_slow, a ramp over i between.
+// YaRN: pair i is kept below the border of beta_fast turns, stretched above that of beta_slow, a ramp over i
+// between.
 TEST(Rope, YarnRampsOverThePairs) {
   for (const bool truncate : {true, false}) {
-    const RopeScaling s{.type = RopeScalingType::yarn, .factor = 4, .original_context = 64, .beta_fast = 8, .beta_slow = 1,
+    const RopeScaling s{.type = RopeScalingType::yarn,
+                        .factor = 4,
+                        .original_context = 64,
+                        .beta_fast = 8,
+                        .beta_slow = 1,
                         .truncate = truncate};
     const auto border = [](double turns) {
       return 32 * std::log(64 / (turns * 2 * std::numbers::pi)) / (2 * std::log(1000.0));
@@ -91,7 +101,8 @@ TEST(Rope, YarnScalesCosAndSin) {
 }
 
 TEST(Rope, TablesArePositionTimesFrequency) {
-  const RopeScaling s{.type = RopeScalingType::yarn, .factor = 4, .original_context = 16, .attention_factor = 1.25};
+  const RopeScaling s{
+      .type = RopeScalingType::yarn, .factor = 4, .original_context = 16, .attention_factor = 1.25};
   const auto config = config_of(6, 50, s);
   const auto tables = rope_tables(config, 9);
   const auto f = rope_frequencies(config);

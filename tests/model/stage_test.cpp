@@ -1,5 +1,5 @@
-// A whole model as one stage: every gradient by differences, the weight step apart, micro-batches in flight, recompute, and a
-// tied table that is used twice.
+// A whole model as one stage: every gradient by differences, the weight step apart, micro-batches in flight,
+// recompute, and a tied table that is used twice.
 #include "model/stage.h"
 
 #include <gtest/gtest.h>
@@ -20,13 +20,15 @@ enum class Kind { llama, gpt2, qwen };
 
 ModelConfig config_of(Kind kind) {
   ModelConfig c;
-  c.layers = 2, c.hidden = 6, c.heads = 2, c.kv_heads = 1, c.head_dim = 4, c.ffn = 5, c.vocab = 11, c.context = 8;
+  c.layers = 2, c.hidden = 6, c.heads = 2, c.kv_heads = 1, c.head_dim = 4, c.ffn = 5, c.vocab = 11,
+  c.context = 8;
   c.init_std = 0.4;
   if (kind == Kind::gpt2) {
     c.norm = Norm::layer, c.activation = Activation::gelu, c.position = Position::learned, c.kv_heads = 2;
     c.qkv_bias = c.out_bias = c.mlp_bias = c.tie_embeddings = true;
   }
-  if (kind == Kind::qwen) c.qk_norm = QkNorm::full, c.rope_style = RopeStyle::interleaved, c.tie_embeddings = true, c.window = 3;
+  if (kind == Kind::qwen)
+    c.qk_norm = QkNorm::full, c.rope_style = RopeStyle::interleaved, c.tie_embeddings = true, c.window = 3;
   return complete(c);
 }
 
@@ -41,13 +43,18 @@ class Model {
  public:
   Model(const Run& run, Kind kind, RecomputePolicy recompute = RecomputePolicy::none,
         const std::vector<StagePlan>& plans = {{.first_block = 0, .end_block = 2}})
-      : run_(run), config_(config_of(kind)), table_(table_of(run, config_)), loss_(run.zeros({1}, DType::f64, Tag::workspace)) {
+      : run_(run),
+        config_(config_of(kind)),
+        table_(table_of(run, config_)),
+        loss_(run.zeros({1}, DType::f64, Tag::workspace)) {
     const StageOptions options{.recompute = recompute, .zero = {}, .loss_rows = 4};
     for (const auto& plan : plans)
-      stages_.emplace_back(run, config_, plan, options, *table_, stages_.empty() ? nullptr : &stages_.front());
+      stages_.emplace_back(run, config_, plan, options, *table_,
+                           stages_.empty() ? nullptr : &stages_.front());
     for (auto* p : params()) {
       std::vector<double> values(static_cast<std::size_t>(p->param->storage_box.count()));
-      initial_values(*p->param, config_, {.seed = 3, .one_dimensional_noise = 0.2}, p->param->storage_box, values);
+      initial_values(*p->param, config_, {.seed = 3, .one_dimensional_noise = 0.2}, p->param->storage_box,
+                     values);
       write(p->shard, values, run.stream);
     }
     for (auto* unit : units()) unit->shards_changed(), unit->zero_grads(run);
@@ -110,16 +117,18 @@ TEST_P(StageKinds, EveryGradient) {
     model.stage().backward(run, 0, {});
     model.reduced();
     for (auto* p : model.params())
-      test::expect_gradient(p->param->name, p->param->weight, p->gradient, [&] { return 0.125 * model.evaluate(rows); }, run);
+      test::expect_gradient(
+          p->param->name, p->param->weight, p->gradient, [&] { return 0.125 * model.evaluate(rows); }, run);
   });
 }
 
-// The input steps of several micro-batches, then their weight steps; all at once per micro-batch; both with one after the
-// other: the same bits. B33: of different lengths, and each counts.
+// The input steps of several micro-batches, then their weight steps; all at once per micro-batch; both with
+// one after the other: the same bits. B33: of different lengths, and each counts.
 TEST_P(StageKinds, OrdersOfMicroBatchesGiveTheSameBits) {
   test::on_one_rank([](const auto& run) {
     Model model(run, GetParam());
-    const std::vector<TokenRows> rows{test::token_rows(run, spec_of(1)), test::token_rows(run, {.sequences = {{3}}, .vocab = 11, .seed = 2}),
+    const std::vector<TokenRows> rows{test::token_rows(run, spec_of(1)),
+                                      test::token_rows(run, {.sequences = {{3}}, .vocab = 11, .seed = 2}),
                                       test::token_rows(run, spec_of(3))};
     auto& stage = model.stage();
     for (int m = 0; m < 3; ++m) {
@@ -141,7 +150,7 @@ TEST_P(StageKinds, OrdersOfMicroBatchesGiveTheSameBits) {
     model.zero();
     model.forward(0, rows[0]);
     stage.backward(run, 0, {});
-    EXPECT_NE(model.reduced(), one_after_the_other);   // the others counted
+    EXPECT_NE(model.reduced(), one_after_the_other);  // the others counted
   });
 }
 
@@ -181,7 +190,8 @@ TEST_P(StageKinds, LogitsOfTheSameRows) {
   });
 }
 
-// Stages hand rows on both ways: two halves on one rank make the whole, bit for bit, also where they share a tied table.
+// Stages hand rows on both ways: two halves on one rank make the whole, bit for bit, also where they share a
+// tied table.
 TEST_P(StageKinds, HalvesMakeTheWhole) {
   test::on_one_rank([](const auto& run) {
     const auto rows = test::token_rows(run, spec_of());

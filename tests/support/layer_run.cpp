@@ -15,9 +15,11 @@ namespace fivefold::test {
 
 namespace {
 
-constexpr double kStep = 1e-5;        // of the central differences: rounding 1e-11, the third derivative's part 1e-10
+constexpr double kStep =
+    1e-5;  // of the central differences: rounding 1e-11, the third derivative's part 1e-10
 constexpr double kTolerance = 1e-6;
-constexpr double kNoise = 1e-4;       // x kTolerance x the objective: five times what rounding makes of a gradient of zero
+constexpr double kNoise =
+    1e-4;  // x kTolerance x the objective: five times what rounding makes of a gradient of zero
 constexpr std::int64_t kMostElements = 60;
 
 struct Rows {
@@ -102,8 +104,12 @@ TokenRows token_rows(const Run& run, const RowSpec& spec) {
   const auto put = [&](const std::vector<std::int32_t>& values) {
     return upload(run.memory, values, {rows.count()}, Tag::data, run.stream);
   };
-  return {.tokens = put(rows.tokens), .targets = put(rows.targets), .position = put(rows.position),
-          .q_index = put(rows.q_index), .first_visible = put(rows.first_visible), .k_index = put(rows.k_index),
+  return {.tokens = put(rows.tokens),
+          .targets = put(rows.targets),
+          .position = put(rows.position),
+          .q_index = put(rows.q_index),
+          .first_visible = put(rows.first_visible),
+          .k_index = put(rows.k_index),
           .visible_pairs = rows.visible_pairs};
 }
 
@@ -180,12 +186,13 @@ void expect_gradient(const std::string& what, const Tensor& value, const Tensor&
     const double below = objective();
     element(value, i) = before;
     const double found = (above - below) / (2 * kStep);
-    ASSERT_NEAR(analytic[static_cast<std::size_t>(i)], found, kTolerance * largest) << what << " element " << i;
+    ASSERT_NEAR(analytic[static_cast<std::size_t>(i)], found, kTolerance * largest)
+        << what << " element " << i;
   }
 }
 
 void check_row_layer(const Run& run, const Tensor& x, TestParams& params, const RowLayer& layer) {
-  constexpr double kThere = 2;   // in the gradients already
+  constexpr double kThere = 2;  // in the gradients already
   const auto dy = normal(run, layer.forward(x).shape(), 99);
   const auto objective = [&] { return dot(layer.forward(x), dy, run); };
   params.fill_gradients(kThere);

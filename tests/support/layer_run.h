@@ -1,5 +1,5 @@
-// What tests of layers stand on: a Run on each of some thread ranks, parameters without a model around them, rows of
-// packed documents, and gradients by central differences.
+// What tests of layers stand on: a Run on each of some thread ranks, parameters without a model around them,
+// rows of packed documents, and gradients by central differences.
 #pragma once
 #include <deque>
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace fivefold::test {
 
-// Runs `body` on every rank of a mesh of thread ranks. Buffers are poisoned, so an output that nobody wrote shows. (In the
-// body of a TEST the name Run is gtest's own: write `const auto& run`.)
+// Runs `body` on every rank of a mesh of thread ranks. Buffers are poisoned, so an output that nobody wrote
+// shows. (In the body of a TEST the name Run is gtest's own: write `const auto& run`.)
 void on_ranks(const MeshShape& mesh, DType dtype, const std::function<void(const Run&)>& body);
 // One rank, f64.
 void on_one_rank(const std::function<void(const Run&)>& body);
@@ -26,13 +26,15 @@ double dot(const Tensor& x, const Tensor& y, const Run& run);
 // The elements of `x` have the bits of `y`'s.
 bool same_bits(const Tensor& x, const Tensor& y);
 
-// What is asked of one micro-batch's rows. Each sequence is a list of document lengths; `window` 0: all before.
+// What is asked of one micro-batch's rows. Each sequence is a list of document lengths; `window` 0: all
+// before.
 struct RowSpec {
   std::vector<std::vector<std::int64_t>> sequences;
   std::int64_t vocab = 1, window = 0, padding = 0;
   std::uint64_t seed = 1;
 };
-// Random tokens; a document's last row has no target, positions restart with each document, padding rows see nothing.
+// Random tokens; a document's last row has no target, positions restart with each document, padding rows see
+// nothing.
 TokenRows token_rows(const Run& run, const RowSpec& spec);
 
 // Parameters that a test names itself, in units as a stage would hold them.
@@ -62,9 +64,9 @@ class TestParams {
   std::deque<FsdpUnit> units_;
 };
 
-// Fails unless `gradient` is that of `objective` in the elements of `value` (f64; moved in place and put back): central
-// differences, 1e-6 of the tensor's largest element (of 1e-3 or 1e-4 of the objective where all are smaller). At most 60
-// elements, evenly spread.
+// Fails unless `gradient` is that of `objective` in the elements of `value` (f64; moved in place and put
+// back): central differences, 1e-6 of the tensor's largest element (of 1e-3 or 1e-4 of the objective where
+// all are smaller). At most 60 elements, evenly spread.
 void expect_gradient(const std::string& what, const Tensor& value, const Tensor& gradient,
                      const std::function<double()>& objective, const Run& run);
 
