@@ -67,6 +67,18 @@ TEST(StepBatches, RowsArePaddedForTensorRanks) {
   }
 }
 
+TEST(StepBatches, WindowHidesWhatIsFurtherBack) {
+  const auto p = packed();
+  const auto free = step_batches(source_of(p), {.global_batch = 3, .micro_batch = 3}, 0).at(0);
+  const auto narrow = step_batches(source_of(p), {.global_batch = 3, .micro_batch = 3, .window = 2}, 0).at(0);
+  int hidden = 0;
+  for (std::size_t i = 0; i < free.tokens.size(); ++i) {
+    EXPECT_EQ(narrow.first_visible[i], std::max(free.first_visible[i], free.q_index[i] - 1));
+    hidden += narrow.first_visible[i] != free.first_visible[i];
+  }
+  EXPECT_GT(hidden, 5);
+}
+
 // What a person would count: keys of all context ranks between a row's two bounds.
 double counted_pairs(const MicroBatch& queries, const std::vector<MicroBatch>& keys) {
   double pairs = 0;

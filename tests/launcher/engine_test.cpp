@@ -141,6 +141,32 @@ TEST(StepWeights, MasksGiveWhatOneRankGives) {
     for (const double g : values) ASSERT_EQ(g, 0) << name;
 }
 
+// The gradient is that of the mean over the step's targets: against differences of what evaluation says.
+TEST(StepWeights, GradientIsThatOfTheMeanLoss) {
+  auto p = llama();
+  p.documents = true;
+  with_engine(
+      p, {},
+      [&](Engine& engine, const BatchPlan& plan) {
+        const auto batches = test::problem_batches(p, plan, 0);
+        const auto valid = valid_targets(batches);
+        engine.accumulate(batches, valid);
+        for (const auto* s : engine.params()) {
+          double& weight = s->shard.data<double>()[0];
+          const double before = weight, gradient = s->gradient.data<double>()[0];
+          const auto loss_at = [&](double value) {
+            weight = value;
+            engine.shards_changed();
+            return engine.evaluate(batches, valid).mean();
+          };
+          const double found = (loss_at(before + 1e-5) - loss_at(before - 1e-5)) / 2e-5;
+          loss_at(before);
+          EXPECT_NEAR(gradient, found, 1e-6 * std::max(std::abs(gradient), 1e-3)) << s->param->name;
+        }
+      },
+      2);
+}
+
 // B17: a step without targets updates nothing and counts as skipped; the next one is an ordinary step.
 TEST(EmptyStep, IsCountedAndUpdatesNothing) {
   auto p = llama();
