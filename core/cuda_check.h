@@ -1,5 +1,5 @@
-// FF_CUDA(expr): throws Error with the statement, file, line and the runtime's words unless expr is cudaSuccess. Included by
-// CUDA files only.
+// FF_CUDA(expr): throws Error with the statement, file, line and the runtime's words unless expr is
+// cudaSuccess. Included by CUDA files only.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@ namespace fivefold {
 
 inline void check_cuda(cudaError_t status, const char* statement, const char* file, int line) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();   // the error is reported here; a later call does not see it again
+  cudaGetLastError();  // the error is reported here; a later call does not see it again
   fail(file, line, statement, str(cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
 }
 

@@ -1,4 +1,5 @@
-// Host memory pool: freed blocks are kept by size and handed out again, since fresh pages cost more than the work on them.
+// Host memory pool: freed blocks are kept by size and handed out again, since fresh pages cost more than the
+// work on them.
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -13,7 +14,8 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-// Sizes are rounded to an eighth of their power of two, so that nearly equal requests share blocks (waste < 12.5 %).
+// Sizes are rounded to an eighth of their power of two, so that nearly equal requests share blocks (waste
+// < 12.5 %).
 std::int64_t size_class(std::int64_t bytes) {
   if (bytes <= 8 * kAlignment) return round_up(std::max<std::int64_t>(bytes, 1), kAlignment);
   const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(bytes)) / 8);
@@ -49,7 +51,8 @@ class CpuPool : public std::enable_shared_from_this<CpuPool>, public Memory {
     std::lock_guard lock(mutex_);
     account_.add(tag, bytes);
     auto& blocks = free_[size];
-    if (blocks.empty()) return static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(size)));
+    if (blocks.empty())
+      return static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(size)));
     auto* block = blocks.back();
     blocks.pop_back();
     return block;
@@ -75,7 +78,8 @@ class CpuBuffer final : public Buffer {
 std::shared_ptr<Buffer> CpuPool::allocate(std::int64_t bytes, Tag tag, Stream&) {
   FF_CHECK(bytes >= 0, "asked for ", bytes, " bytes of ", name_of(tag));
   auto* block = take(bytes, tag);
-  if (!block) throw Error(str("out of host memory: ", bytes, " bytes for ", name_of(tag), "\n", to_string(report())));
+  if (!block)
+    throw Error(str("out of host memory: ", bytes, " bytes for ", name_of(tag), "\n", to_string(report())));
   if (options_.poison) std::memset(block, 0xff, static_cast<std::size_t>(bytes));
   return std::make_shared<CpuBuffer>(shared_from_this(), block, bytes, tag);
 }

@@ -39,7 +39,7 @@ class CudaStream final : public Stream {
 }  // namespace
 
 int cuda_device_count() {
-  int count = 0;   // stays 0 without a driver: the call then fails and leaves it alone
+  int count = 0;  // stays 0 without a driver: the call then fails and leaves it alone
   if (cudaGetDeviceCount(&count) != cudaSuccess) cudaGetLastError();
   return count;
 }

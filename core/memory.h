@@ -1,5 +1,6 @@
-// Tagged device memory. Every allocation names what it is for; the high-water mark of each tag is the memory report.
-// A Buffer returns to its pool when its last owner drops it, ordered after the work queued on its home stream.
+// Tagged device memory. Every allocation names what it is for; the high-water mark of each tag is the memory
+// report. A Buffer returns to its pool when its last owner drops it, ordered after the work queued on its
+// home stream.
 #pragma once
 #include <array>
 #include <memory>
@@ -10,7 +11,17 @@
 
 namespace fivefold {
 
-enum class Tag : std::uint8_t { weights, gradients, master, moments, activations, workspace, communication, data, staging };
+enum class Tag : std::uint8_t {
+  weights,
+  gradients,
+  master,
+  moments,
+  activations,
+  workspace,
+  communication,
+  data,
+  staging
+};
 constexpr int kTags = 9;
 std::string_view name_of(Tag tag);
 
@@ -33,7 +44,8 @@ class Buffer {
   Device device_;
 };
 
-// Bytes in use now and at most, per tag and together. `peak_total` is the peak of the sum, not the sum of peaks.
+// Bytes in use now and at most, per tag and together. `peak_total` is the peak of the sum, not the sum of
+// peaks.
 struct MemoryReport {
   std::array<std::int64_t, kTags> now{}, peak{};
   std::int64_t now_total = 0, peak_total = 0;
@@ -42,14 +54,17 @@ struct MemoryReport {
 std::string to_string(const MemoryReport& report);
 
 struct MemoryOptions {
-  bool poison = false;  // fill every new buffer with 0xff bytes (NaN in f64, f32 and bf16): tests find unwritten outputs
+  bool poison = false;  // fill every new buffer with 0xff bytes (NaN in f64, f32 and bf16): tests find
+                        // unwritten outputs
 };
 
-// A pool of device memory for one rank. Thread safe; outlived by its buffers safely (they keep the pool alive).
+// A pool of device memory for one rank. Thread safe; outlived by its buffers safely (they keep the pool
+// alive).
 class Memory {
  public:
   virtual ~Memory() = default;
-  // Never null; a zero-byte request gives a valid empty buffer. Alignment 64 bytes. `home` orders the release.
+  // Never null; a zero-byte request gives a valid empty buffer. Alignment 64 bytes. `home` orders the
+  // release.
   virtual std::shared_ptr<Buffer> allocate(std::int64_t bytes, Tag tag, Stream& home) = 0;
   virtual MemoryReport report() const = 0;
   // Starts new high-water marks from what is in use now.
@@ -57,8 +72,8 @@ class Memory {
 };
 
 std::shared_ptr<Memory> make_cpu_memory(MemoryOptions options = {});
-// Counts, and gives buffers of DeviceKind::none: copies into them go nowhere, copies out of them give zeros, and nothing else
-// may touch them. For dry runs of any size.
+// Counts, and gives buffers of DeviceKind::none: copies into them go nowhere, copies out of them give zeros,
+// and nothing else may touch them. For dry runs of any size.
 std::shared_ptr<Memory> make_counting_memory();
 
 }  // namespace fivefold

@@ -1,5 +1,5 @@
-// Device memory from the driver's stream-ordered allocator (cudaMallocAsync), kept by a pool of our own: it never shrinks, so
-// a training step allocates without going to the driver.
+// Device memory from the driver's stream-ordered allocator (cudaMallocAsync), kept by a pool of our own: it
+// never shrinks, so a training step allocates without going to the driver.
 #include <cuda_runtime_api.h>
 
 #include <mutex>
@@ -52,7 +52,8 @@ class CudaPool : public std::enable_shared_from_this<CudaPool>, public Memory {
 // The home stream outlives its buffers: whoever owns the stream drops its tensors first.
 class CudaBuffer final : public Buffer {
  public:
-  CudaBuffer(std::shared_ptr<CudaPool> pool, std::byte* data, std::int64_t bytes, int device, Tag tag, cudaStream_t home)
+  CudaBuffer(std::shared_ptr<CudaPool> pool, std::byte* data, std::int64_t bytes, int device, Tag tag,
+             cudaStream_t home)
       : Buffer(data, bytes, {DeviceKind::cuda, device}), pool_(std::move(pool)), tag_(tag), home_(home) {}
   ~CudaBuffer() override { pool_->release(data(), bytes(), tag_, home_); }
 
@@ -70,12 +71,14 @@ std::shared_ptr<Buffer> CudaPool::allocate(std::int64_t bytes, Tag tag, Stream& 
   std::lock_guard lock(mutex_);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Error(str("out of device memory: ", bytes, " bytes for ", name_of(tag), "\n", to_string(account_.report())));
+    throw Error(str("out of device memory: ", bytes, " bytes for ", name_of(tag), "\n",
+                    to_string(account_.report())));
   }
   FF_CUDA(status);
   account_.add(tag, bytes);
   if (options_.poison) FF_CUDA(cudaMemsetAsync(data, 0xff, size, native(home)));
-  return std::make_shared<CudaBuffer>(shared_from_this(), static_cast<std::byte*>(data), bytes, device_, tag, native(home));
+  return std::make_shared<CudaBuffer>(shared_from_this(), static_cast<std::byte*>(data), bytes, device_, tag,
+                                      native(home));
 }
 
 }  // namespace

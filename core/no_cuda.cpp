@@ -4,7 +4,9 @@
 namespace fivefold {
 
 namespace {
-[[noreturn]] void absent() { throw Error("this build has no CUDA: build where a CUDA toolkit is found, or use train.device=cpu"); }
+[[noreturn]] void absent() {
+  throw Error("this build has no CUDA: build where a CUDA toolkit is found, or use train.device=cpu");
+}
 }  // namespace
 
 int cuda_device_count() { return 0; }

@@ -1,5 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11).
-// A value is a pure function of (key, counter), so it does not depend on who asks, in which order, or on how many ranks.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC11). A value is a pure function of (key, counter), so it does not depend on who asks, in which order, or
+// on how many ranks.
 #pragma once
 #include <array>
 #include <cmath>

@@ -1,4 +1,5 @@
-// Ordering of device work. A Stream is an in-order queue owned by whoever names it; an Event marks a point in one.
+// Ordering of device work. A Stream is an in-order queue owned by whoever names it; an Event marks a point in
+// one.
 #pragma once
 #include <memory>
 #include <utility>

@@ -1,4 +1,5 @@
-// A contiguous, typed window into a shared Buffer. Copying a Tensor shares its elements; nothing here moves data.
+// A contiguous, typed window into a shared Buffer. Copying a Tensor shares its elements; nothing here moves
+// data.
 #pragma once
 #include <span>
 
@@ -45,7 +46,8 @@ class Tensor {
   DType dtype_ = DType::f32;
 };
 
-// One view [sum of rows, ...] over tensors that lie one after another in one buffer; throws where they do not.
+// One view [sum of rows, ...] over tensors that lie one after another in one buffer; throws where they do
+// not.
 Tensor joined(std::span<const Tensor> parts);
 
 // Allocates and wraps. Contents are undefined (NaN in a poisoned pool).

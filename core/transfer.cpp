@@ -31,7 +31,7 @@ std::vector<double> widened(const Tensor& t) {
 template <class T>
 T narrowed(double value) {
   if constexpr (std::is_same_v<T, bf16>)
-    return bf16(static_cast<float>(value));   // by way of f32
+    return bf16(static_cast<float>(value));  // by way of f32
   else
     return static_cast<T>(value);
 }
@@ -64,7 +64,8 @@ std::vector<double> to_host(const Tensor& src, Stream& stream) {
   return with_float(src.dtype(), [&]<class T>(T) { return widened<T>(staged); });
 }
 
-Tensor upload(Memory& memory, std::span<const double> values, Shape shape, DType dtype, Tag tag, Stream& stream) {
+Tensor upload(Memory& memory, std::span<const double> values, Shape shape, DType dtype, Tag tag,
+              Stream& stream) {
   auto out = empty(memory, shape, dtype, tag, stream);
   write(out, values, stream);
   return out;

@@ -1,5 +1,5 @@
-// Small values between the host and a device: tables, token ids, control scalars, things that tests and tools look at.
-// Blocking; bulk data has its own paths.
+// Small values between the host and a device: tables, token ids, control scalars, things that tests and tools
+// look at. Blocking; bulk data has its own paths.
 #pragma once
 #include <span>
 #include <vector>
@@ -15,7 +15,8 @@ void write(const Tensor& dst, std::span<const std::int32_t> values, Stream& stre
 // The elements of a floating or i32 tensor as f64, row-major.
 std::vector<double> to_host(const Tensor& src, Stream& stream);
 
-Tensor upload(Memory& memory, std::span<const double> values, Shape shape, DType dtype, Tag tag, Stream& stream);
+Tensor upload(Memory& memory, std::span<const double> values, Shape shape, DType dtype, Tag tag,
+              Stream& stream);
 Tensor upload(Memory& memory, std::span<const std::int32_t> values, Shape shape, Tag tag, Stream& stream);
 
 }  // namespace fivefold

@@ -20,11 +20,16 @@ enum class DType : std::uint8_t { f64, f32, bf16, i32, u8 };
 
 constexpr std::int64_t size_of(DType t) {
   switch (t) {
-    case DType::f64: return 8;
-    case DType::f32: return 4;
-    case DType::bf16: return 2;
-    case DType::i32: return 4;
-    case DType::u8: return 1;
+    case DType::f64:
+      return 8;
+    case DType::f32:
+      return 4;
+    case DType::bf16:
+      return 2;
+    case DType::i32:
+      return 4;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
@@ -53,11 +58,16 @@ struct bf16 {
 // C++ type -> DType.
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, bf16>) return DType::bf16;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
-  else return DType::u8;
+  if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, bf16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
+  else
+    return DType::u8;
 }
 
 // none: tensors of dry runs, which have a size but no bytes.
@@ -112,10 +122,14 @@ constexpr std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d 
 template <class F>
 decltype(auto) with_float(DType t, F&& f) {
   switch (t) {
-    case DType::f64: return f(double{});
-    case DType::f32: return f(float{});
-    case DType::bf16: return f(bf16{});
-    default: fail(__FILE__, __LINE__, "a floating dtype is needed", std::string(name_of(t)));
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::bf16:
+      return f(bf16{});
+    default:
+      fail(__FILE__, __LINE__, "a floating dtype is needed", std::string(name_of(t)));
   }
 }
 

@@ -11,8 +11,9 @@ namespace fivefold {
 
 namespace {
 
-constexpr std::array<const char*, 6> kVariables{"OMP_NUM_THREADS",        "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS",
-                                                "DNNL_MAX_CPU_ISA",       "NCCL_ALGO",         "NCCL_PROTO"};
+constexpr std::array<const char*, 6> kVariables{
+    "OMP_NUM_THREADS",  "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS",
+    "DNNL_MAX_CPU_ISA", "NCCL_ALGO",         "NCCL_PROTO"};
 
 std::string hex(std::uint64_t value) {
   std::ostringstream out;
@@ -47,7 +48,8 @@ void check_agreement(Communicator& world, const Facts& facts) {
     const auto other = lines_of(all[r]);
     for (std::size_t i = 0; i < std::min(first.size(), other.size()); ++i)
       if (first[i] != other[i])
-        throw UserError(str("all ranks must agree: rank 0 has '", first[i], "', rank ", r, " has '", other[i], "'"));
+        throw UserError(
+            str("all ranks must agree: rank 0 has '", first[i], "', rank ", r, " has '", other[i], "'"));
   }
 }
 

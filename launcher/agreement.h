@@ -8,7 +8,7 @@
 
 namespace fivefold {
 
-using Facts = std::vector<std::pair<std::string, std::string>>;   // what, value
+using Facts = std::vector<std::pair<std::string, std::string>>;  // what, value
 
 // Program version, configuration and the environment variables that change results or hang jobs.
 Facts rank_facts(const std::string& config_text);

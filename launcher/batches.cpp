@@ -3,13 +3,18 @@
 
 namespace fivefold {
 
-BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch, std::int64_t window,
-                       CpStrategy strategy) {
-  return {.global_batch = global_batch, .micro_batch = micro_batch,
-          .data_rank = mesh.coordinate(Axis::replicate) * mesh.size(Axis::shard) + mesh.coordinate(Axis::shard),
-          .data_ranks = mesh.shape().data_ranks(), .cp_rank = mesh.coordinate(Axis::cp), .cp = mesh.size(Axis::cp),
-          .tp = mesh.size(Axis::tp),
-          .cut = strategy == CpStrategy::ulysses ? ContextCut::contiguous : ContextCut::zigzag, .window = window};
+BatchPlan plan_batches(const DeviceMesh& mesh, std::int64_t global_batch, std::int64_t micro_batch,
+                       std::int64_t window, CpStrategy strategy) {
+  return {
+      .global_batch = global_batch,
+      .micro_batch = micro_batch,
+      .data_rank = mesh.coordinate(Axis::replicate) * mesh.size(Axis::shard) + mesh.coordinate(Axis::shard),
+      .data_ranks = mesh.shape().data_ranks(),
+      .cp_rank = mesh.coordinate(Axis::cp),
+      .cp = mesh.size(Axis::cp),
+      .tp = mesh.size(Axis::tp),
+      .cut = strategy == CpStrategy::ulysses ? ContextCut::contiguous : ContextCut::zigzag,
+      .window = window};
 }
 
 MicroBatch fitted(MicroBatch batch, const BatchPlan& plan) {
@@ -19,11 +24,15 @@ MicroBatch fitted(MicroBatch batch, const BatchPlan& plan) {
   return cut;
 }
 
-std::vector<MicroBatch> step_batches(const Sampler& sampler, const BatchPlan& plan, std::int64_t first_sample) {
-  return step_batches([&](auto first, auto count, auto real) { return sampler.micro_batch(first, count, real); }, plan, first_sample);
+std::vector<MicroBatch> step_batches(const Sampler& sampler, const BatchPlan& plan,
+                                     std::int64_t first_sample) {
+  return step_batches(
+      [&](auto first, auto count, auto real) { return sampler.micro_batch(first, count, real); }, plan,
+      first_sample);
 }
 
-std::vector<MicroBatch> step_batches(const BatchSource& source, const BatchPlan& plan, std::int64_t first_sample) {
+std::vector<MicroBatch> step_batches(const BatchSource& source, const BatchPlan& plan,
+                                     std::int64_t first_sample) {
   std::vector<MicroBatch> out;
   const auto count = micro_batches_per_step(plan.global_batch, plan.data_ranks, plan.micro_batch);
   for (std::int64_t m = 0; m < count; ++m) {

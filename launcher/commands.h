@@ -9,7 +9,7 @@ namespace fivefold {
 
 struct Command {
   std::string name, help;
-  std::function<int(std::span<const std::string>)> run;   // arguments behind the name -> exit code
+  std::function<int(std::span<const std::string>)> run;  // arguments behind the name -> exit code
 };
 
 const std::vector<Command>& commands();

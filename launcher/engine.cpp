@@ -25,7 +25,8 @@ Engine::Engine(EngineOptions options, Transport& transport, const std::vector<Ho
     : options_(std::move(options)),
       memory_(options_.make_memory ? options_.make_memory() : make_cpu_memory(options_.memory)),
       backend_(make_backend(options_)),
-      mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots, training_groups(kv_parts(options_)))) {
+      mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots,
+                                         training_groups(kv_parts(options_)))) {
   run_.emplace(Run{*backend_, stream_, *memory_, *mesh_, options_.dtype});
   plan_ = plan_pipeline(options_.model, options_.mesh.pp, options_.pipeline);
   stages_.emplace(*run_, options_.model, plan_, options_.stage);
@@ -54,13 +55,20 @@ TokenRows Engine::rows_of(const MicroBatch& b) const {
   const auto put = [&](const std::vector<std::int32_t>& values) {
     return upload(*memory_, values, {static_cast<std::int64_t>(values.size())}, Tag::data, run_->stream);
   };
-  return {.tokens = put(b.tokens), .targets = put(b.targets), .position = put(b.position), .q_index = put(b.q_index),
-          .first_visible = put(b.first_visible), .k_index = put(b.k_index), .sequence = b.sequence, .visible_pairs = visible_pairs(b)};
+  return {.tokens = put(b.tokens),
+          .targets = put(b.targets),
+          .position = put(b.position),
+          .q_index = put(b.q_index),
+          .first_visible = put(b.first_visible),
+          .k_index = put(b.k_index),
+          .sequence = b.sequence,
+          .visible_pairs = visible_pairs(b)};
 }
 
 // The last stage's ranks have the sums, the others zeros.
 StepLoss Engine::total_loss(std::int64_t valid_tokens) {
-  for (auto* group : {&mesh_->over({Axis::replicate, Axis::shard, Axis::cp}, "loss"), &mesh_->over({Axis::pp}, "stages")})
+  for (auto* group :
+       {&mesh_->over({Axis::replicate, Axis::shard, Axis::cp}, "loss"), &mesh_->over({Axis::pp}, "stages")})
     group->all_reduce(loss_, Reduce::sum, run_->stream).wait(run_->stream);
   return {.sum = to_host(loss_, run_->stream)[0], .valid_tokens = valid_tokens};
 }
@@ -68,8 +76,10 @@ StepLoss Engine::total_loss(std::int64_t valid_tokens) {
 const Schedule& Engine::schedule_for(int micro_batches, bool gradient) {
   auto& schedule = schedules_[{micro_batches, gradient}];
   if (schedule.lists.empty()) {
-    const ScheduleSpec spec{.kind = options_.pipeline.schedule, .ranks = plan_.map.ranks,
-                            .chunks = plan_.map.stages() / plan_.map.ranks, .micro_batches = micro_batches};
+    const ScheduleSpec spec{.kind = options_.pipeline.schedule,
+                            .ranks = plan_.map.ranks,
+                            .chunks = plan_.map.stages() / plan_.map.ranks,
+                            .micro_batches = micro_batches};
     schedule = gradient ? training_schedule(spec) : evaluation_schedule(spec);
   }
   return schedule;
@@ -84,7 +94,8 @@ void Engine::run_micro_batches(std::span<const MicroBatch> micro_batches, const 
     shapes.push_back({.rows = {b.rows() / mesh_->size(Axis::tp), options_.model.hidden}, .side = {}});
   }
   const auto& schedule = schedule_for(static_cast<int>(micro_batches.size()), request.gradient);
-  run_pipeline(*run_, mesh_->over({Axis::pp}, "stages"), schedule, stages_->begin_step(rows, request), shapes);
+  run_pipeline(*run_, mesh_->over({Axis::pp}, "stages"), schedule, stages_->begin_step(rows, request),
+               shapes);
 }
 
 StepLoss Engine::accumulate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens) {
@@ -116,7 +127,8 @@ StepLoss Engine::evaluate(std::span<const MicroBatch> micro_batches, std::int64_
 Engine::Agreement Engine::agree(std::int64_t value, bool flag) {
   const bool counts = mesh_->coordinate(Axis::tp) == 0 && mesh_->coordinate(Axis::pp) == 0;
   const std::array<double, 2> mine{counts ? static_cast<double>(value) : 0.0, flag ? 1.0 : 0.0};
-  auto message = upload(*memory_, std::span<const double>(mine), {2}, DType::f64, Tag::communication, run_->stream);
+  auto message =
+      upload(*memory_, std::span<const double>(mine), {2}, DType::f64, Tag::communication, run_->stream);
   mesh_->world().all_reduce(message, Reduce::sum, run_->stream).wait(run_->stream);
   const auto all = to_host(message, run_->stream);
   return {.sum = static_cast<std::int64_t>(all[0]), .flag = all[1] > 0};

@@ -1,5 +1,5 @@
-// The machine that training, parity, generation and benchmarks share: one rank's mesh, memory, model stage and optimizer,
-// with a step split into "accumulate gradients" and "update".
+// The machine that training, parity, generation and benchmarks share: one rank's mesh, memory, model stage
+// and optimizer, with a step split into "accumulate gradients" and "update".
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,10 +15,10 @@
 namespace fivefold {
 
 struct EngineOptions {
-  ModelConfig model;             // completed
+  ModelConfig model;  // completed
   MeshShape mesh;
   DType dtype = DType::f32;
-  int threads = 1;               // CPU threads of this rank
+  int threads = 1;  // CPU threads of this rank
   StageOptions stage;
   PipelineOptions pipeline;
   AdamWOptions optimizer;
@@ -31,8 +31,8 @@ struct EngineOptions {
 
 // What the step's forward passes saw, over all ranks.
 struct StepLoss {
-  double sum = 0;                // cross entropy summed over targets
-  std::int64_t valid_tokens = 0; // targets
+  double sum = 0;                 // cross entropy summed over targets
+  std::int64_t valid_tokens = 0;  // targets
   double mean() const { return valid_tokens == 0 ? 0 : sum / static_cast<double>(valid_tokens); }
 };
 
@@ -43,17 +43,20 @@ class Engine {
 
   // Fresh parameters, zero moments, step 0.
   void initialize(const InitOptions& init);
-  // Gradients of the sum over this step's targets divided by `valid_tokens` (of the whole step, all ranks), complete and
-  // reduced on return. All ranks pass equally many micro-batches. Collective.
+  // Gradients of the sum over this step's targets divided by `valid_tokens` (of the whole step, all ranks),
+  // complete and reduced on return. All ranks pass equally many micro-batches. Collective.
   StepLoss accumulate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
-  // Clips and applies the gradients; without targets in the step nothing is applied and the step counts as skipped.
+  // Clips and applies the gradients; without targets in the step nothing is applied and the step counts as
+  // skipped.
   StepReport update(const StepLoss& loss, double lr);
   // Loss without gradients. Collective.
   StepLoss evaluate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
-  // Logits of the micro-batch's rows on this context rank, row-major [rows, vocabulary], on every rank. Collective.
+  // Logits of the micro-batch's rows on this context rank, row-major [rows, vocabulary], on every rank.
+  // Collective.
   std::vector<double> logits(const MicroBatch& micro_batch);
 
-  // Sum over the world of values that only one tp and pp rank of each data rank counts, and the largest flag of all ranks.
+  // Sum over the world of values that only one tp and pp rank of each data rank counts, and the largest flag
+  // of all ranks.
   struct Agreement {
     std::int64_t sum = 0;
     bool flag = false;
@@ -88,10 +91,10 @@ class Engine {
   std::optional<Run> run_;
   PipelinePlan plan_;
   std::optional<RankStages> stages_;
-  std::map<std::pair<int, bool>, Schedule> schedules_;   // by (micro-batches, with gradients)
+  std::map<std::pair<int, bool>, Schedule> schedules_;  // by (micro-batches, with gradients)
   std::optional<Optimizer> optimizer_;
   std::vector<ShardedParam*> params_;
-  Tensor loss_;   // [1] f64
+  Tensor loss_;  // [1] f64
 };
 
 }  // namespace fivefold

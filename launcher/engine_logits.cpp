@@ -1,5 +1,5 @@
-// Logits of a micro-batch, for comparisons and generation: stage after stage, then to every rank. Small values, so what leaves
-// the last stage travels as host messages.
+// Logits of a micro-batch, for comparisons and generation: stage after stage, then to every rank. Small
+// values, so what leaves the last stage travels as host messages.
 #include <cstring>
 
 #include "core/transfer.h"
@@ -14,13 +14,15 @@ std::string_view bytes_of(const std::vector<double>& values) {
 }
 
 // Columns of the tp ranks side by side.
-std::vector<double> joined_columns(const std::vector<std::string>& parts, std::size_t rows, std::size_t vocab) {
+std::vector<double> joined_columns(const std::vector<std::string>& parts, std::size_t rows,
+                                   std::size_t vocab) {
   std::vector<double> out(rows * vocab);
   std::size_t first = 0;
   for (const auto& part : parts) {
     const auto columns = part.size() / sizeof(double) / rows;
     for (std::size_t r = 0; r < rows; ++r)
-      std::memcpy(&out[r * vocab + first], part.data() + r * columns * sizeof(double), columns * sizeof(double));
+      std::memcpy(&out[r * vocab + first], part.data() + r * columns * sizeof(double),
+                  columns * sizeof(double));
     first += columns;
   }
   FF_CHECK_EQ(first, vocab);
@@ -61,7 +63,8 @@ std::vector<double> Engine::logits(const MicroBatch& micro_batch) {
   if (mine) {
     const auto local = to_host(mine, run_->stream);
     const auto parts = mesh_->over({Axis::tp}, "activations").gather_bytes(bytes_of(local));
-    out = joined_columns(parts, static_cast<std::size_t>(micro_batch.rows()), static_cast<std::size_t>(options_.model.vocab));
+    out = joined_columns(parts, static_cast<std::size_t>(micro_batch.rows()),
+                         static_cast<std::size_t>(options_.model.vocab));
   }
   const auto everywhere = mesh_->over({Axis::pp}, "stages").broadcast_bytes(bytes_of(out), last);
   out.resize(everywhere.size() / sizeof(double));

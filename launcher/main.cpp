@@ -15,10 +15,14 @@ namespace {
 using namespace fivefold;
 
 std::string usage() {
-  std::string text = "fivefold trains transformer language models on clusters.\n\nusage: fivefold COMMAND ...\n\n";
-  for (const auto& command : commands()) text += "  " + command.name + std::string(10 - command.name.size(), ' ') + command.help + "\n";
-  return text + "\n'fivefold COMMAND --help' tells more. Exit codes: 0 done, 1 failure, 2 wrong usage or input, 75 stopped after "
-                "saving (resume me), 78 do not requeue.\n";
+  std::string text =
+      "fivefold trains transformer language models on clusters.\n\nusage: fivefold COMMAND ...\n\n";
+  for (const auto& command : commands())
+    text += "  " + command.name + std::string(10 - command.name.size(), ' ') + command.help + "\n";
+  return text +
+         "\n'fivefold COMMAND --help' tells more. Exit codes: 0 done, 1 failure, 2 wrong usage or input, 75 "
+         "stopped after "
+         "saving (resume me), 78 do not requeue.\n";
 }
 
 int dispatch(const std::vector<std::string>& args) {
@@ -35,7 +39,8 @@ int dispatch(const std::vector<std::string>& args) {
     if (command.name == args[0]) return command.run(std::span(args).subspan(1));
     names.push_back(command.name);
   }
-  throw UserError(str("unknown command '", args[0], "'; the nearest is '", nearest_name(args[0], names), "'"));
+  throw UserError(
+      str("unknown command '", args[0], "'; the nearest is '", nearest_name(args[0], names), "'"));
 }
 
 // Under a launcher every rank finds the same mistake: the first one speaks.

@@ -41,8 +41,11 @@ Json rates(const StepMetrics& m) {
   const double per_second = m.step_seconds > 0 ? static_cast<double>(m.tokens) / m.step_seconds : 0;
   Json mfu = nullptr;
   if (m.peak_flops && m.step_seconds > 0) mfu = m.model_flops / m.step_seconds / (*m.peak_flops * m.devices);
-  return {{"step_seconds", m.step_seconds}, {"tokens_per_second", per_second},
-          {"tokens_per_second_per_device", per_second / m.devices}, {"model_flops", m.model_flops}, {"mfu", mfu}};
+  return {{"step_seconds", m.step_seconds},
+          {"tokens_per_second", per_second},
+          {"tokens_per_second_per_device", per_second / m.devices},
+          {"model_flops", m.model_flops},
+          {"mfu", mfu}};
 }
 
 }  // namespace
@@ -59,19 +62,30 @@ void MetricsFile::line(const std::string& text) {
 }
 
 void MetricsFile::write(const StepMetrics& m) {
-  Json out{{"step", m.step}, {"samples", m.samples}, {"loss", number(m.loss)}, {"aux_loss", nullptr},
-           {"grad_norm", number(m.grad_norm)}, {"lr", m.lr}, {"tokens", m.tokens}, {"valid_tokens", m.valid_tokens}};
+  Json out{{"step", m.step},
+           {"samples", m.samples},
+           {"loss", number(m.loss)},
+           {"aux_loss", nullptr},
+           {"grad_norm", number(m.grad_norm)},
+           {"lr", m.lr},
+           {"tokens", m.tokens},
+           {"valid_tokens", m.valid_tokens}};
   out.update(rates(m));
   out["memory_peak_bytes"] = m.memory_peak_bytes;
   out["skipped"] = m.skipped;
-  for (const char* key : {"expert_load_max", "expert_load_mean", "dropped", "router_z_loss"}) out[key] = nullptr;
+  for (const char* key : {"expert_load_max", "expert_load_mean", "dropped", "router_z_loss"})
+    out[key] = nullptr;
   out["wall_time"] = seconds_since_epoch();
   line(out.dump());
 }
 
 void MetricsFile::write(const ValidMetrics& m) {
-  line(Json{{"split", "valid"}, {"step", m.step}, {"samples", m.samples}, {"loss", number(m.loss)},
-            {"valid_tokens", m.valid_tokens}, {"wall_time", seconds_since_epoch()}}
+  line(Json{{"split", "valid"},
+            {"step", m.step},
+            {"samples", m.samples},
+            {"loss", number(m.loss)},
+            {"valid_tokens", m.valid_tokens},
+            {"wall_time", seconds_since_epoch()}}
            .dump());
 }
 

@@ -6,7 +6,10 @@ namespace fivefold {
 namespace {
 
 LocalTensor entry(const char* kind, const ShardedParam& p, const Tensor& data) {
-  return {.name = str(kind, '/', p.param->name), .global = p.param->global, .box = p.param->storage_box, .data = data,
+  return {.name = str(kind, '/', p.param->name),
+          .global = p.param->global,
+          .box = p.param->storage_box,
+          .data = data,
           .owned = p.owned};
 }
 

@@ -1,4 +1,5 @@
-// The engine's state as named tensors for checkpoints: model/..., master/... where it is apart, adam_m/..., adam_v/...
+// The engine's state as named tensors for checkpoints: model/..., master/... where it is apart, adam_m/...,
+// adam_v/...
 #pragma once
 #include <vector>
 

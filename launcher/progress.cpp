@@ -45,7 +45,8 @@ std::string progress_bar(const ProgressFacts& f, int columns) {
   const double part = f.attempts > 0 ? static_cast<double>(f.attempt) / static_cast<double>(f.attempts) : 1;
   const auto full = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * kBarWidth);
   auto text = format("%3.0f%%|", 100 * part) + std::string(full, '#') + std::string(kBarWidth - full, ' ') +
-              format("| %lld/%lld  loss %.4f  ", static_cast<long long>(f.attempt), static_cast<long long>(f.attempts), f.loss) +
+              format("| %lld/%lld  loss %.4f  ", static_cast<long long>(f.attempt),
+                     static_cast<long long>(f.attempts), f.loss) +
               format_rate(f.tokens_per_second) + " tok/s  " + format_seconds(f.seconds_left) + " left";
   return text.substr(0, static_cast<std::size_t>(std::max(columns, 1)));
 }

@@ -1,4 +1,5 @@
-// What a person sees while a run goes on: a bar with loss, speed and time left on a terminal, plain lines elsewhere.
+// What a person sees while a run goes on: a bar with loss, speed and time left on a terminal, plain lines
+// elsewhere.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,7 +7,7 @@
 namespace fivefold {
 
 struct ProgressFacts {
-  std::int64_t attempt = 0, attempts = 0;   // steps tried, to try
+  std::int64_t attempt = 0, attempts = 0;  // steps tried, to try
   double loss = 0, grad_norm = 0, lr = 0;
   double tokens_per_second = 0;
   double seconds_left = 0;
@@ -16,8 +17,8 @@ struct ProgressFacts {
 std::string progress_bar(const ProgressFacts& facts, int columns);
 // "step 120/1000  loss 3.2145  grad norm 1.234  lr 3.00e-04  12.3k tok/s  1m02s left"
 std::string progress_line(const ProgressFacts& facts);
-std::string format_rate(double per_second);    // 950, 12.3k, 1.20M
-std::string format_seconds(double seconds);    // 8s, 1m02s, 2h05m
+std::string format_rate(double per_second);  // 950, 12.3k, 1.20M
+std::string format_seconds(double seconds);  // 8s, 1m02s, 2h05m
 
 // Writes the bar over itself on a terminal. Silent elsewhere: there the log's lines tell.
 class ProgressBar {

@@ -12,7 +12,9 @@ namespace fivefold {
 namespace {
 
 Json read_json(FileSystem& fs, const std::filesystem::path& path) {
-  if (fs.kind(path) != PathKind::file) throw UserError(str("a reference folder holds ", path.filename().string(), ": ", path.string(), " is missing"));
+  if (fs.kind(path) != PathKind::file)
+    throw UserError(
+        str("a reference folder holds ", path.filename().string(), ": ", path.string(), " is missing"));
   const auto json = Json::parse(read_text(fs, path), nullptr, false);
   if (json.is_discarded()) throw UserError(str(path.string(), " is no JSON"));
   return json;
@@ -30,8 +32,11 @@ std::pair<std::vector<double>, Shape> read_whole(const SafetensorsReader& reader
 
 void read_hyper(Reference& r, const Json& hyper) {
   r.lr = hyper.at("lr");
-  r.optimizer = {.beta1 = hyper.at("beta1"), .beta2 = hyper.at("beta2"), .eps = hyper.at("eps"),
-                 .weight_decay = hyper.at("weight_decay"), .clip = hyper.at("clip")};
+  r.optimizer = {.beta1 = hyper.at("beta1"),
+                 .beta2 = hyper.at("beta2"),
+                 .eps = hyper.at("eps"),
+                 .weight_decay = hyper.at("weight_decay"),
+                 .clip = hyper.at("clip")};
 }
 
 void append_row(MicroBatch& b, const Reference& r, const std::int32_t* ids, std::int64_t j) {

@@ -1,4 +1,5 @@
-// A stored training trajectory (--reference DIR): initial weights, tokens, and what another program computed from them.
+// A stored training trajectory (--reference DIR): initial weights, tokens, and what another program computed
+// from them.
 #pragma once
 #include <filesystem>
 #include <vector>
@@ -15,18 +16,18 @@ struct Reference {
   double lr = 0;
   AdamWOptions optimizer;
   std::int64_t steps = 0, batch = 0, sequence = 0;
-  std::vector<std::int32_t> tokens;          // [steps, batch, sequence]
-  std::vector<double> logits;                // of step 0, [batch, sequence, vocab]
-  std::vector<double> loss, grad_norm;       // per step
+  std::vector<std::int32_t> tokens;     // [steps, batch, sequence]
+  std::vector<double> logits;           // of step 0, [batch, sequence, vocab]
+  std::vector<double> loss, grad_norm;  // per step
 };
 
-// Reads everything but weights, gradients and final weights, which are read box by box. Throws UserError for a folder that
-// is no trajectory.
+// Reads everything but weights, gradients and final weights, which are read box by box. Throws UserError for
+// a folder that is no trajectory.
 Reference read_reference(FileSystem& fs, const std::filesystem::path& dir);
 
-// Sequences [first, first + count) of a step as a micro-batch of `sequences`, the rest padding. Targets are the next token
-// inside the sequence; the last position has none.
-MicroBatch reference_batch(const Reference& reference, std::int64_t step, std::int64_t first, std::int64_t count,
-                           std::int64_t sequences);
+// Sequences [first, first + count) of a step as a micro-batch of `sequences`, the rest padding. Targets are
+// the next token inside the sequence; the last position has none.
+MicroBatch reference_batch(const Reference& reference, std::int64_t step, std::int64_t first,
+                           std::int64_t count, std::int64_t sequences);
 
 }  // namespace fivefold

@@ -11,7 +11,7 @@ struct RunDirectory {
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path config() const { return root / "config.resolved.conf"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
-  std::filesystem::path log(int world_rank) const;   // log/rank_00000.log
+  std::filesystem::path log(int world_rank) const;  // log/rank_00000.log
 };
 
 RunDirectory run_directory(const RunConfig& run);

@@ -23,16 +23,22 @@ Sampler open(const std::string& key, const std::string& list, const Config& conf
   if (list.empty()) throw UserError(str(key, " is not set: name a token file made by 'fivefold data build'"));
   auto sources = open_data_set(parse_sources(list));
   check_sources(sources, config);
-  return Sampler(std::move(sources), {.seed = config.run.seed, .sequence = sequence_length(config),
-                                      .vocab = config.model.vocab, .documents = config.data.documents, .order = order});
+  return Sampler(std::move(sources), {.seed = config.run.seed,
+                                      .sequence = sequence_length(config),
+                                      .vocab = config.model.vocab,
+                                      .documents = config.data.documents,
+                                      .order = order});
 }
 
 }  // namespace
 
 TrainData open_train_data(const Config& config) {
-  TrainData out{.train = open("data.train", config.data.train, config, config.data.order), .valid = {}, .identity = {}};
-  if (!config.data.valid.empty()) out.valid.emplace(open("data.valid", config.data.valid, config, SampleOrder::sequential));
-  out.identity = {.data_hash = hash_of(out.train.sources()), .tokenizer_hash = out.train.sources().front().file->info().tokenizer_hash};
+  TrainData out{
+      .train = open("data.train", config.data.train, config, config.data.order), .valid = {}, .identity = {}};
+  if (!config.data.valid.empty())
+    out.valid.emplace(open("data.valid", config.data.valid, config, SampleOrder::sequential));
+  out.identity = {.data_hash = hash_of(out.train.sources()),
+                  .tokenizer_hash = out.train.sources().front().file->info().tokenizer_hash};
   return out;
 }
 

@@ -9,12 +9,12 @@ namespace fivefold {
 
 struct TrainData {
   Sampler train;
-  std::optional<Sampler> valid;   // in sequential order
+  std::optional<Sampler> valid;  // in sequential order
   DataIdentity identity;
 };
 
-// Throws UserError for files that are missing, empty, too short for a sequence, of a vocabulary larger than the model's, or
-// made by another tokenizer than data.tokenizer names.
+// Throws UserError for files that are missing, empty, too short for a sequence, of a vocabulary larger than
+// the model's, or made by another tokenizer than data.tokenizer names.
 TrainData open_train_data(const Config& config);
 
 }  // namespace fivefold

@@ -1,4 +1,5 @@
-// The block in terms of its layers. The last sum stays pending in the returned Residual: the next norm makes it.
+// The block in terms of its layers. The last sum stays pending in the returned Residual: the next norm makes
+// it.
 #include "model/block.h"
 
 namespace fivefold {

@@ -15,7 +15,10 @@ class Block {
     Mlp::Saved mlp;
   };
   Block(NormLayer norm1, Attention attention, NormLayer norm2, Mlp mlp)
-      : norm1_(std::move(norm1)), attention_(std::move(attention)), norm2_(std::move(norm2)), mlp_(std::move(mlp)) {}
+      : norm1_(std::move(norm1)),
+        attention_(std::move(attention)),
+        norm2_(std::move(norm2)),
+        mlp_(std::move(mlp)) {}
   Residual forward(const Run& run, Residual in, const TokenRows& rows, Saved& saved) const;
   Tensor backward_input(const Run& run, const Tensor& dy, const TokenRows& rows, Saved& saved) const;
   void backward_weight(const Run& run, Saved& saved) const;

@@ -1,5 +1,6 @@
-// What a layer of a stage is. Layers are immutable while they run; all state of a micro-batch is in Saved, a value that the
-// stage owns, so any number of micro-batches may be in flight and the weight step may come much later than the input step.
+// What a layer of a stage is. Layers are immutable while they run; all state of a micro-batch is in Saved, a
+// value that the stage owns, so any number of micro-batches may be in flight and the weight step may come
+// much later than the input step.
 #pragma once
 #include <concepts>
 
@@ -17,8 +18,8 @@ inline Tensor summed(const Run& run, const Residual& stream) {
 }
 
 template <class L>
-concept BlockLayer = requires(const L& layer, const Run& run, Residual in, const Tensor& dy, const TokenRows& rows,
-                              typename L::Saved& saved) {
+concept BlockLayer = requires(const L& layer, const Run& run, Residual in, const Tensor& dy,
+                              const TokenRows& rows, typename L::Saved& saved) {
   { layer.forward(run, in, rows, saved) } -> std::same_as<Residual>;
   // d (x + delta of the output) -> d (x + delta of the input)
   { layer.backward_input(run, dy, rows, saved) } -> std::same_as<Tensor>;

@@ -33,7 +33,8 @@ Tensor ColumnLinear::backward_input(const Run& run, const Tensor& dy, Saved& sav
 
 void ColumnLinear::backward_weight(const Run& run, Saved& saved) const {
   const auto rows = gather_rows(run, saved.x);
-  run(Gemm{.a = saved.dy, .b = rows, .c = joined_of(weights_, &Param::gradient), .transpose_a = true, .beta = 1});
+  run(Gemm{
+      .a = saved.dy, .b = rows, .c = joined_of(weights_, &Param::gradient), .transpose_a = true, .beta = 1});
   if (!biases_.empty()) run(BiasGradient{.dy = saved.dy, .d_bias = joined_of(biases_, &Param::gradient)});
   saved = {};
 }
@@ -42,7 +43,11 @@ Tensor RowLinear::forward(const Run& run, const Tensor& x, Saved& saved) const {
   saved.x = x;
   const bool adds_bias = bias_ && run.mesh.coordinate(Axis::tp) == 0;
   auto y = run.activation({x.dim(0), weight_->weight.dim(0)});
-  run(Gemm{.a = x, .b = weight_->weight, .c = y, .bias = adds_bias ? bias_->weight : Tensor{}, .transpose_b = true});
+  run(Gemm{.a = x,
+           .b = weight_->weight,
+           .c = y,
+           .bias = adds_bias ? bias_->weight : Tensor{},
+           .transpose_b = true});
   return reduce_scatter_rows(run, y);
 }
 

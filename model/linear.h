@@ -1,5 +1,5 @@
-// The two linears of tensor parallelism (Shoeybi et al., "Megatron-LM", 2019), with sequence-parallel rows between them
-// (Korthikanti et al. 2022). Weights are [out, in]; y = x W^T + b.
+// The two linears of tensor parallelism (Shoeybi et al., "Megatron-LM", 2019), with sequence-parallel rows
+// between them (Korthikanti et al. 2022). Weights are [out, in]; y = x W^T + b.
 #pragma once
 #include <vector>
 
@@ -8,13 +8,14 @@
 
 namespace fivefold {
 
-// Cut by output rows: own rows in, all rows with this rank's outputs out. Several parameters whose weights lie adjacent
-// (q, k, v; gate, up) are one product. Saves the own rows and gathers them again for the weight gradient.
+// Cut by output rows: own rows in, all rows with this rank's outputs out. Several parameters whose weights
+// lie adjacent (q, k, v; gate, up) are one product. Saves the own rows and gathers them again for the weight
+// gradient.
 class ColumnLinear {
  public:
   struct Saved {
-    Tensor x;    // [T/tp, in]
-    Tensor dy;   // [T, out/tp]
+    Tensor x;   // [T/tp, in]
+    Tensor dy;  // [T, out/tp]
   };
   // `biases` is empty or parallel to `weights`.
   ColumnLinear(std::vector<Param*> weights, std::vector<Param*> biases)
@@ -27,13 +28,13 @@ class ColumnLinear {
   std::vector<Param*> weights_, biases_;
 };
 
-// Cut by input columns: all rows with this rank's inputs in, own rows of the sum out. The first tp rank adds the bias
-// inside its product, so it enters the sum once; its gradient sums the own rows, disjoint over tp.
+// Cut by input columns: all rows with this rank's inputs in, own rows of the sum out. The first tp rank adds
+// the bias inside its product, so it enters the sum once; its gradient sums the own rows, disjoint over tp.
 class RowLinear {
  public:
   struct Saved {
-    Tensor x;    // [T, in/tp]
-    Tensor dy;   // [T/tp, out]
+    Tensor x;   // [T, in/tp]
+    Tensor dy;  // [T/tp, out]
   };
   RowLinear(Param* weight, Param* bias) : weight_(weight), bias_(bias) {}
   Tensor forward(const Run& run, const Tensor& x, Saved& saved) const;          // [T, in/tp] -> [T/tp, out]
@@ -42,7 +43,7 @@ class RowLinear {
 
  private:
   Param* weight_;
-  Param* bias_;   // or null
+  Param* bias_;  // or null
 };
 
 }  // namespace fivefold

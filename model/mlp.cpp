@@ -15,7 +15,9 @@ std::vector<Param*> present(std::initializer_list<Param*> params) {
 }  // namespace
 
 Mlp::Mlp(const Params& p)
-    : gated_(p.gate != nullptr), in_(present({p.gate, p.up}), present({p.gate_bias, p.up_bias})), out_(p.down, p.down_bias) {}
+    : gated_(p.gate != nullptr),
+      in_(present({p.gate, p.up}), present({p.gate_bias, p.up_bias})),
+      out_(p.down, p.down_bias) {}
 
 Tensor Mlp::activate(const Run& run, const Tensor& hidden) const {
   auto y = run.activation({hidden.dim(0), gated_ ? hidden.dim(1) / 2 : hidden.dim(1)});

@@ -9,11 +9,11 @@ class Mlp {
  public:
   struct Saved {
     ColumnLinear::Saved in;
-    Tensor hidden;          // [T, 2F/tp] or [T, F/tp], before the activation
-    RowLinear::Saved out;   // its x is the activation's output
+    Tensor hidden;         // [T, 2F/tp] or [T, F/tp], before the activation
+    RowLinear::Saved out;  // its x is the activation's output
   };
   struct Params {
-    Param *gate, *up, *down, *gate_bias, *up_bias, *down_bias;   // gate: SwiGLU only; biases may be null
+    Param *gate, *up, *down, *gate_bias, *up_bias, *down_bias;  // gate: SwiGLU only; biases may be null
   };
   explicit Mlp(const Params& params);
   Tensor forward(const Run& run, const Tensor& x, Saved& saved) const;          // [T/tp, D] -> same

@@ -7,8 +7,14 @@ NormForward NormLayer::op(const Run& run, const Tensor& x, Saved& saved) const {
   const auto rows = x.dim(0);
   saved.rstd = run.empty({rows}, run.accum());
   if (bias_) saved.mean = run.empty({rows}, run.accum());
-  return {.x = x, .weight = weight_->weight, .bias = bias_ ? bias_->weight : Tensor{}, .y = run.activation(x.shape()),
-          .mean = saved.mean, .rstd = saved.rstd, .eps = eps_, .layer = bias_ != nullptr};
+  return {.x = x,
+          .weight = weight_->weight,
+          .bias = bias_ ? bias_->weight : Tensor{},
+          .y = run.activation(x.shape()),
+          .mean = saved.mean,
+          .rstd = saved.rstd,
+          .eps = eps_,
+          .layer = bias_ != nullptr};
 }
 
 Tensor NormLayer::forward(const Run& run, Residual& stream, Saved& saved) const {
@@ -31,9 +37,16 @@ Tensor NormLayer::again(const Run& run, const Saved& saved) const {
 
 Tensor NormLayer::backward(const Run& run, const Tensor& dy, const Tensor& residual, Saved& saved) const {
   auto dx = run.activation(dy.shape());
-  run(NormBackward{.x = saved.x, .weight = weight_->weight, .mean = saved.mean, .rstd = saved.rstd, .dy = dy,
-                   .residual = residual, .dx = dx, .d_weight = weight_->gradient,
-                   .d_bias = bias_ ? bias_->gradient : Tensor{}, .layer = bias_ != nullptr});
+  run(NormBackward{.x = saved.x,
+                   .weight = weight_->weight,
+                   .mean = saved.mean,
+                   .rstd = saved.rstd,
+                   .dy = dy,
+                   .residual = residual,
+                   .dx = dx,
+                   .d_weight = weight_->gradient,
+                   .d_bias = bias_ ? bias_->gradient : Tensor{},
+                   .layer = bias_ != nullptr});
   saved = {};
   return dx;
 }

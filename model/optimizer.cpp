@@ -1,5 +1,5 @@
-// The norm counts every distinct element once: each box is summed by its owner, into the parameter's place of one vector that
-// is reduced over the world and then added up in parameter order.
+// The norm counts every distinct element once: each box is summed by its owner, into the parameter's place of
+// one vector that is reduced over the world and then added up in parameter order.
 #include "model/optimizer.h"
 
 #include "core/transfer.h"
@@ -22,9 +22,16 @@ void Optimizer::global_norm(const Run& run, std::span<ShardedParam* const> param
 void Optimizer::update(const Run& run, ShardedParam& p, double lr) const {
   const auto flat = [&](const Tensor& t) { return t.view({t.count()}); };
   const bool separate = run.dtype != run.accum();
-  run(AdamW{.master = flat(p.master), .gradient = flat(p.gradient), .m = flat(p.m), .v = flat(p.v),
+  run(AdamW{.master = flat(p.master),
+            .gradient = flat(p.gradient),
+            .m = flat(p.m),
+            .v = flat(p.v),
             .compute = separate ? flat(p.shard) : Tensor{},
-            .control = control_, .lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps,
+            .control = control_,
+            .lr = lr,
+            .beta1 = options_.beta1,
+            .beta2 = options_.beta2,
+            .eps = options_.eps,
             .weight_decay = p.param->decay ? options_.weight_decay : 0});
 }
 
@@ -35,7 +42,8 @@ void Optimizer::step(const Run& run, std::span<ShardedParam* const> params, doub
 
 StepReport Optimizer::report(const Run& run) const {
   const auto c = to_host(control_, run.stream);
-  return {.grad_norm = c[StepControl::kNorm], .applied = c[StepControl::kApply] != 0,
+  return {.grad_norm = c[StepControl::kNorm],
+          .applied = c[StepControl::kApply] != 0,
           .steps = static_cast<std::int64_t>(c[StepControl::kStep]),
           .skipped = static_cast<std::int64_t>(c[StepControl::kSkipped])};
 }

@@ -29,7 +29,8 @@ LayerCosts layer_costs(const ModelConfig& config) {
   for (const auto& info : parameter_list(config)) {
     if (info.block < 0 || info.shape.rank() < 2) continue;
     const bool expert = info.kind == ParamKind::expert_gate_up || info.kind == ParamKind::expert_down;
-    const double used = expert ? static_cast<double>(config.experts_per_token) / static_cast<double>(config.experts) : 1.0;
+    const double used =
+        expert ? static_cast<double>(config.experts_per_token) / static_cast<double>(config.experts) : 1.0;
     costs.blocks[static_cast<std::size_t>(info.block)] += used * static_cast<double>(info.shape.count());
   }
   costs.head = static_cast<double>(config.vocab) * static_cast<double>(config.hidden);
@@ -37,9 +38,12 @@ LayerCosts layer_costs(const ModelConfig& config) {
 }
 
 PipelinePlan plan_pipeline(const ModelConfig& config, int pp, const PipelineOptions& options) {
-  PipelinePlan plan{.map = options.schedule == ScheduleKind::zb_v ? vee_map(pp) : loop_map(pp, options.chunks), .split = {}};
+  PipelinePlan plan{
+      .map = options.schedule == ScheduleKind::zb_v ? vee_map(pp) : loop_map(pp, options.chunks),
+      .split = {}};
   plan.split = split_by_cost(layer_costs(config), plan.map);
-  if (!options.stage_layers.empty()) plan.split = split_as_given(options.stage_layers, config.layers, plan.map, plan.split);
+  if (!options.stage_layers.empty())
+    plan.split = split_as_given(options.stage_layers, config.layers, plan.map, plan.split);
   check_split(plan.split, config.layers, plan.map);
   return plan;
 }

@@ -1,4 +1,5 @@
-// Which blocks every pipeline stage holds, and where the stages live: pure functions of the model and the layout.
+// Which blocks every pipeline stage holds, and where the stages live: pure functions of the model and the
+// layout.
 #pragma once
 #include <optional>
 
@@ -10,13 +11,13 @@ namespace fivefold {
 
 struct PipelineOptions {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  int chunks = 1;                             // virtual stages a rank
-  std::vector<std::int64_t> stage_layers;     // blocks a stage; empty: split by cost
+  int chunks = 1;                          // virtual stages a rank
+  std::vector<std::int64_t> stage_layers;  // blocks a stage; empty: split by cost
 };
 
 struct PipelinePlan {
   StageMap map;
-  std::vector<StageLayers> split;             // by stage
+  std::vector<StageLayers> split;  // by stage
 };
 
 // The pp ranks whose stages use a tied embedding first and last.

@@ -1,5 +1,5 @@
-// The one table that says how every parameter is cut. Parallel code, gradient sums, the gradient norm, initial values and
-// checkpoints all follow from it.
+// The one table that says how every parameter is cut. Parallel code, gradient sums, the gradient norm,
+// initial values and checkpoints all follow from it.
 #pragma once
 #include <deque>
 

@@ -1,4 +1,5 @@
-// Per-head norm and rotary are one op with the split; the full-width norm (OLMo 2, OLMoE) comes between split and rotary.
+// Per-head norm and rotary are one op with the split; the full-width norm (OLMo 2, OLMoE) comes between split
+// and rotary.
 #include "model/qkv_split.h"
 
 namespace fivefold {
@@ -15,9 +16,14 @@ Tensor normed(const Run& run, const Tensor& x, const Param& weight, double eps, 
   return y;
 }
 
-Tensor normed_backward(const Run& run, const Tensor& x, const Param& weight, const Tensor& rstd, const Tensor& dy) {
+Tensor normed_backward(const Run& run, const Tensor& x, const Param& weight, const Tensor& rstd,
+                       const Tensor& dy) {
   auto dx = run.activation(x.shape());
-  run(NormBackward{.x = flat(x), .weight = weight.weight, .rstd = rstd, .dy = flat(dy), .dx = flat(dx),
+  run(NormBackward{.x = flat(x),
+                   .weight = weight.weight,
+                   .rstd = rstd,
+                   .dy = flat(dy),
+                   .dx = flat(dx),
                    .d_weight = weight.gradient});
   return dx;
 }
@@ -26,15 +32,20 @@ Tensor normed_backward(const Run& run, const Tensor& x, const Param& weight, con
 
 SplitQkvForward QkvSplit::split(const Run& run, const Tensor& packed, std::int64_t q_width) const {
   const auto rows = packed.dim(0), hd = config_.head_dim, kv_width = (packed.dim(1) - q_width) / 2;
-  return {.packed = packed, .q = run.activation({rows, q_width / hd, hd}), .k = run.activation({rows, kv_width / hd, hd}),
-          .v = run.activation({rows, kv_width / hd, hd}), .style = config_.rope_style, .eps = config_.norm_eps};
+  return {.packed = packed,
+          .q = run.activation({rows, q_width / hd, hd}),
+          .k = run.activation({rows, kv_width / hd, hd}),
+          .v = run.activation({rows, kv_width / hd, hd}),
+          .style = config_.rope_style,
+          .eps = config_.norm_eps};
 }
 
 Qkv QkvSplit::forward(const Run& run, const Tensor& packed, std::int64_t q_width, const TokenRows& rows,
                       Saved& saved) const {
   auto op = split(run, packed, q_width);
   if (per_head()) {
-    saved = {.packed = packed, .q_rstd = run.empty({packed.dim(0), op.q.dim(1)}, run.accum()),
+    saved = {.packed = packed,
+             .q_rstd = run.empty({packed.dim(0), op.q.dim(1)}, run.accum()),
              .k_rstd = run.empty({packed.dim(0), op.k.dim(1)}, run.accum())};
     op.q_weight = q_norm_->weight, op.k_weight = k_norm_->weight;
     op.q_rstd = saved.q_rstd, op.k_rstd = saved.k_rstd;
@@ -53,13 +64,19 @@ void QkvSplit::full_forward(const Run& run, Qkv& qkv, const TokenRows& rows, Sav
   qkv.k = normed(run, saved.k_raw, *k_norm_, config_.norm_eps, saved.k_rstd);
   if (!rotates()) return;
   for (const auto& t : {qkv.q, qkv.k})
-    run(Rotary{.x = t, .y = t, .position = rows.position, .cos = cos_, .sin = sin_, .style = config_.rope_style});
+    run(Rotary{
+        .x = t, .y = t, .position = rows.position, .cos = cos_, .sin = sin_, .style = config_.rope_style});
 }
 
 Qkv QkvSplit::full_backward(const Run& run, const Qkv& d, const TokenRows& rows, Saved& saved) const {
   if (rotates())
     for (const auto& t : {d.q, d.k})
-      run(Rotary{.x = t, .y = t, .position = rows.position, .cos = cos_, .sin = sin_, .style = config_.rope_style,
+      run(Rotary{.x = t,
+                 .y = t,
+                 .position = rows.position,
+                 .cos = cos_,
+                 .sin = sin_,
+                 .style = config_.rope_style,
                  .inverse = true});
   return {normed_backward(run, saved.q_raw, *q_norm_, saved.q_rstd, d.q),
           normed_backward(run, saved.k_raw, *k_norm_, saved.k_rstd, d.k), d.v};
@@ -68,7 +85,10 @@ Qkv QkvSplit::full_backward(const Run& run, const Qkv& d, const TokenRows& rows,
 Tensor QkvSplit::backward(const Run& run, const Qkv& d, const TokenRows& rows, Saved& saved) const {
   const Qkv g = full_width() ? full_backward(run, d, rows, saved) : d;
   const auto width = g.q.shape().row_count() + g.k.shape().row_count() + g.v.shape().row_count();
-  SplitQkvBackward op{.dq = g.q, .dk = g.k, .dv = g.v, .d_packed = run.activation({g.q.dim(0), width}),
+  SplitQkvBackward op{.dq = g.q,
+                      .dk = g.k,
+                      .dv = g.v,
+                      .d_packed = run.activation({g.q.dim(0), width}),
                       .style = config_.rope_style};
   if (per_head()) {
     op.packed = saved.packed, op.q_rstd = saved.q_rstd, op.k_rstd = saved.k_rstd;

@@ -6,7 +6,8 @@
 namespace fivefold {
 
 Carried ModelStage::forward(int micro_batch, Carried input) {
-  return {stage_.forward(run_, micro_batch, rows_[static_cast<std::size_t>(micro_batch)], input.rows, request_)};
+  return {
+      stage_.forward(run_, micro_batch, rows_[static_cast<std::size_t>(micro_batch)], input.rows, request_)};
 }
 
 Carried ModelStage::backward(int micro_batch, Carried d_output) {
@@ -24,17 +25,20 @@ void ModelStage::reduce_grads(int) {
     if (!unit.shared_across()) unit.reduce_grads(run_);
 }
 
-RankStages::RankStages(const Run& run, const ModelConfig& config, const PipelinePlan& plan, const StageOptions& options)
+RankStages::RankStages(const Run& run, const ModelConfig& config, const PipelinePlan& plan,
+                       const StageOptions& options)
     : table_(make_param_table(config, run.mesh.layout(), run.mesh.position())) {
   const int pp_rank = run.mesh.coordinate(Axis::pp);
   mark_tied(config, plan, pp_rank);
   for (const int s : plan.map.stages_of(pp_rank)) {
     const auto& layers = plan.split[static_cast<std::size_t>(s)];
     Stage* embedding = !stages_.empty() && stages_.front()->plan().embeds ? stages_.front().get() : nullptr;
-    stages_.push_back(std::make_unique<Stage>(
-        run, config,
-        StagePlan{.first_block = layers.first, .end_block = layers.end, .embeds = layers.embeds, .ends = layers.ends}, options,
-        *table_, embedding));
+    stages_.push_back(std::make_unique<Stage>(run, config,
+                                              StagePlan{.first_block = layers.first,
+                                                        .end_block = layers.end,
+                                                        .embeds = layers.embeds,
+                                                        .ends = layers.ends},
+                                              options, *table_, embedding));
     driven_.push_back(std::make_unique<ModelStage>(run, *stages_.back()));
   }
 }
@@ -62,7 +66,8 @@ std::vector<ShardedParam*> RankStages::sharded() {
   return out;
 }
 
-std::vector<PipelineStage*> RankStages::begin_step(std::span<const TokenRows> rows, const LossRequest& request) {
+std::vector<PipelineStage*> RankStages::begin_step(std::span<const TokenRows> rows,
+                                                   const LossRequest& request) {
   std::vector<PipelineStage*> out;
   for (auto& stage : driven_) {
     stage->begin_step(rows, request);

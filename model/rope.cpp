@@ -23,7 +23,8 @@ double llama3(double frequency, const RopeScaling& s) {
 // The pair index whose wavelength makes `turns` turns within the trained context.
 double yarn_pair(double turns, const ModelConfig& c) {
   const auto dims = static_cast<double>(c.head_dim);
-  return dims * std::log(static_cast<double>(c.rope_scaling.original_context) / (turns * kTurn)) / (2 * std::log(c.rope_theta));
+  return dims * std::log(static_cast<double>(c.rope_scaling.original_context) / (turns * kTurn)) /
+         (2 * std::log(c.rope_theta));
 }
 
 // Fast pairs are kept, slow ones stretched, with a linear ramp over the pair index between.
@@ -39,10 +40,14 @@ double yarn(double frequency, std::int64_t pair, const ModelConfig& c) {
 
 double scaled(double frequency, std::int64_t pair, const ModelConfig& c) {
   switch (c.rope_scaling.type) {
-    case RopeScalingType::none: return frequency;
-    case RopeScalingType::linear: return frequency / c.rope_scaling.factor;
-    case RopeScalingType::llama3: return llama3(frequency, c.rope_scaling);
-    case RopeScalingType::yarn: return yarn(frequency, pair, c);
+    case RopeScalingType::none:
+      return frequency;
+    case RopeScalingType::linear:
+      return frequency / c.rope_scaling.factor;
+    case RopeScalingType::llama3:
+      return llama3(frequency, c.rope_scaling);
+    case RopeScalingType::yarn:
+      return yarn(frequency, pair, c);
   }
   return frequency;
 }

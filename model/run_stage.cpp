@@ -16,7 +16,8 @@ void Stage::use_for_gradients(const Run& run, std::size_t index) {
   units_[index].begin_backward(run);
 }
 
-// The head's gradients are made in its forward: its unit, and the table's where that is tied, take part in both.
+// The head's gradients are made in its forward: its unit, and the table's where that is tied, take part in
+// both.
 void Stage::use_head(const Run& run, bool gradient) {
   std::vector<FsdpUnit*> units{&units_[head_unit()]};
   if (config_.tie_embeddings && embedding_stage_) units.push_back(&embedding_stage_->units_.front());
@@ -63,7 +64,8 @@ Tensor Stage::leave_head(const Run& run, Saved& saved) {
   use_for_gradients(run, head_unit());
   auto d = head_->backward_input(run, saved.head);
   units_[head_unit()].reshard();
-  if (config_.tie_embeddings && embedding_stage_ && embedding_stage_ != this) embedding_stage_->units_.front().reshard();
+  if (config_.tie_embeddings && embedding_stage_ && embedding_stage_ != this)
+    embedding_stage_->units_.front().reshard();
   units_[head_unit()].end_backward(run);
   return d;
 }
@@ -77,7 +79,8 @@ Tensor Stage::block_input(const Run& run, std::size_t i, const Tensor& dy, Saved
 
 void Stage::block_weight(const Run& run, std::size_t i, Saved& saved) {
   auto& unit = units_[block_unit(i)];
-  unit.begin_backward(run);   // an earlier micro-batch's weight step may have come, and reduced, since the input step
+  unit.begin_backward(
+      run);  // an earlier micro-batch's weight step may have come, and reduced, since the input step
   blocks_[i].backward_weight(run, saved.blocks[i]);
   unit.end_backward(run);
 }

@@ -1,5 +1,6 @@
-// A contiguous part of the model on one rank: embedding (first stage), blocks [begin, end), head (last stage), with its
-// parameters and the saved state of every micro-batch in flight. One stage may be the whole model.
+// A contiguous part of the model on one rank: embedding (first stage), blocks [begin, end), head (last
+// stage), with its parameters and the saved state of every micro-batch in flight. One stage may be the whole
+// model.
 #pragma once
 #include <map>
 #include <memory>
@@ -24,40 +25,44 @@ struct StageOptions {
   RecomputePolicy recompute = RecomputePolicy::none;
   ZeroPolicy zero;
   CpStrategy cp_strategy = CpStrategy::ring;
-  std::int64_t loss_rows = 1024;   // rows of logits that exist at a time
-  std::int64_t context = 0;        // positions the rotary tables hold; 0: the model's context
-  std::shared_ptr<const RopeTables> rope;   // those tables, made before; null: each stage makes its own
+  std::int64_t loss_rows = 1024;           // rows of logits that exist at a time
+  std::int64_t context = 0;                // positions the rotary tables hold; 0: the model's context
+  std::shared_ptr<const RopeTables> rope;  // those tables, made before; null: each stage makes its own
 };
 
-// Every parameter of the model as this rank sees it; only those of its stages have memory. The stages of a rank share it, so a
-// tied embedding whose two uses meet on one rank is one parameter.
+// Every parameter of the model as this rank sees it; only those of its stages have memory. The stages of a
+// rank share it, so a tied embedding whose two uses meet on one rank is one parameter.
 struct ParamTable {
-  std::deque<Param> params;               // in global order
+  std::deque<Param> params;  // in global order
   std::map<std::string, Param*> by_name;
-  Param* find(const std::string& name) const;   // null if the model has none
+  Param* find(const std::string& name) const;  // null if the model has none
 };
 std::unique_ptr<ParamTable> make_param_table(const ModelConfig& config, const MeshLayout& mesh, int position);
 
 class Stage {
  public:
-  // `embedding` is the stage of this rank that embeds, if it is another one (a tied head reads its table); it outlives this.
-  Stage(const Run& run, const ModelConfig& config, const StagePlan& plan, const StageOptions& options, ParamTable& table,
-        Stage* embedding = nullptr);
+  // `embedding` is the stage of this rank that embeds, if it is another one (a tied head reads its table); it
+  // outlives this.
+  Stage(const Run& run, const ModelConfig& config, const StagePlan& plan, const StageOptions& options,
+        ParamTable& table, Stage* embedding = nullptr);
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // `input` is the previous stage's output, [T/tp, D]; none on the first stage. Returns the stream for the next stage, none
-  // on the last, which adds the micro-batch's loss to `request.loss`.
-  Tensor forward(const Run& run, int micro_batch, const TokenRows& rows, const Tensor& input, const LossRequest& request);
-  // `d_output` from the next stage, none on the last. Returns the gradient for the previous stage, none on the first.
+  // `input` is the previous stage's output, [T/tp, D]; none on the first stage. Returns the stream for the
+  // next stage, none on the last, which adds the micro-batch's loss to `request.loss`.
+  Tensor forward(const Run& run, int micro_batch, const TokenRows& rows, const Tensor& input,
+                 const LossRequest& request);
+  // `d_output` from the next stage, none on the last. Returns the gradient for the previous stage, none on
+  // the first.
   Tensor backward_input(const Run& run, int micro_batch, const Tensor& d_output);
   void backward_weight(const Run& run, int micro_batch);
   // Both, block by block, so that a block's saved state is freed before the next one's gradients are made.
   Tensor backward(const Run& run, int micro_batch, const Tensor& d_output);
   // Forward without loss and without saving: the logits [T, V/tp] on the last stage.
   Tensor logits(const Run& run, const TokenRows& rows, const Tensor& input);
-  // Generation on a stage that is the whole model: the logits [1, V/tp] behind the last of `rows`, which follow those that
-  // `caches` (one a block) have seen. rows.k_index names all rows so far. Not under full recompute.
+  // Generation on a stage that is the whole model: the logits [1, V/tp] behind the last of `rows`, which
+  // follow those that `caches` (one a block) have seen. rows.k_index names all rows so far. Not under full
+  // recompute.
   Tensor decode(const Run& run, const TokenRows& rows, KvCaches& caches);
 
   std::vector<FsdpUnit>& units() { return units_; }
@@ -95,13 +100,13 @@ class Stage {
   CpStrategy cp_strategy_;
   StagePlan plan_;
   ParamTable& table_;
-  Stage* embedding_stage_;           // where a tied head finds its table: this, another, or none
-  std::vector<FsdpUnit> units_;      // embedding (if any), blocks, head (if any)
+  Stage* embedding_stage_;       // where a tied head finds its table: this, another, or none
+  std::vector<FsdpUnit> units_;  // embedding (if any), blocks, head (if any)
   Tensor cos_, sin_;
   std::optional<Embedding> embedding_;
   std::vector<Layer> blocks_;
   std::optional<Head> head_;
-  std::map<int, Saved> in_flight_;   // by micro-batch
+  std::map<int, Saved> in_flight_;  // by micro-batch
 };
 
 }  // namespace fivefold

@@ -8,10 +8,10 @@ namespace fivefold {
 
 struct Run {
   Backend& kernels;
-  Stream& stream;          // the compute stream
+  Stream& stream;  // the compute stream
   Memory& memory;
   const DeviceMesh& mesh;
-  DType dtype;             // activations and the weights that kernels see
+  DType dtype;  // activations and the weights that kernels see
 
   DType accum() const { return accum_dtype(dtype); }
   template <class Op>

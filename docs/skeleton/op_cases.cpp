@@ -1,4 +1,5 @@
-// Cases of docs/skeleton/op.h. Their declaration stands in kernels/cases/cases.h beside those of the other ops.
+// Cases of docs/skeleton/op.h. Their declaration stands in kernels/cases/cases.h beside those of the other
+// ops.
 #include "docs/skeleton/op.h"
 #include "kernels/cases/shapes.h"
 
@@ -12,7 +13,8 @@ Case<ScaleRows> scale_rows(std::int64_t T, std::int64_t D, DType dtype) {
   c.input("x", &ScaleRows::x, {T, D}, dtype);
   c.output("y", &ScaleRows::y, {T, D}, dtype);
   c.formula([](const ScaleRows& op, auto& v) {
-    for (std::size_t i = 0; i < v["x"].size(); ++i) v["y"][i] = static_cast<decltype(v["x"][i] + 0)>(op.factor) * v["x"][i];
+    for (std::size_t i = 0; i < v["x"].size(); ++i)
+      v["y"][i] = static_cast<decltype(v["x"][i] + 0)>(op.factor) * v["x"][i];
   });
   c.may_share = {{"y", "x"}};
   return c;

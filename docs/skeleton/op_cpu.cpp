@@ -16,7 +16,8 @@ void execute(const ScaleRows& op, const CpuContext& ctx) {
     T* y = op.y.data<T>();
     const A factor = static_cast<A>(op.factor);
     parallel_for(ctx, op.x.count(), 1, [=](std::int64_t begin, std::int64_t end) {
-      for_each_element(begin, end, [=](std::int64_t i) { y[i] = static_cast<T>(factor * static_cast<A>(x[i])); });
+      for_each_element(begin, end,
+                       [=](std::int64_t i) { y[i] = static_cast<T>(factor * static_cast<A>(x[i])); });
     });
   });
 }

@@ -1,4 +1,5 @@
-// Fill on a CUDA device: the smallest kernel, which shows that the toolchain, the architecture flags and the stream seam work.
+// Fill on a CUDA device: the smallest kernel, which shows that the toolchain, the architecture flags and the
+// stream seam work.
 #pragma once
 #include "core/tensor.h"
 

@@ -7,8 +7,8 @@ namespace fivefold {
 // y = silu(gate) * up, with x = [gate | up] along the row (Shazeer 2020).
 struct SwigluForward {
   static constexpr std::string_view kName = "swiglu_forward";
-  Tensor x;   // [T, 2F]
-  Tensor y;   // [T, F]
+  Tensor x;  // [T, 2F]
+  Tensor y;  // [T, F]
   void check() const;
   double flops() const;
   double bytes() const;
@@ -26,14 +26,14 @@ struct SwigluBackward {
 // Tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016).
 struct GeluForward {
   static constexpr std::string_view kName = "gelu_forward";
-  Tensor x, y;   // [T, F]
+  Tensor x, y;  // [T, F]
   void check() const;
   double flops() const;
   double bytes() const;
 };
 struct GeluBackward {
   static constexpr std::string_view kName = "gelu_backward";
-  Tensor x, dy, dx;   // [T, F]; dx may be x's or dy's memory
+  Tensor x, dy, dx;  // [T, F]; dx may be x's or dy's memory
   void check() const;
   double flops() const;
   double bytes() const;

@@ -113,9 +113,8 @@ class ThreadCommunicator final : public Communicator {
   Work waiting(PendingTransfer transfer) {
     auto in = transfer.side.in, out = transfer.side.out;
     auto launch = queue_->add(std::move(transfer));
-    return Work([queue = queue_, launch = std::move(launch), in = std::move(in), out = std::move(out)](Stream&) {
-      queue->wait(*launch);
-    });
+    return Work([queue = queue_, launch = std::move(launch), in = std::move(in),
+                 out = std::move(out)](Stream&) { queue->wait(*launch); });
   }
 
   std::shared_ptr<RankQueue> queue_;

@@ -1,5 +1,5 @@
-// The gradients' way from whole sums of this rank's rows to shards of the sum over all ranks: reduce-scatter over the storage
-// ranks, then all-reduce over the replicas.
+// The gradients' way from whole sums of this rank's rows to shards of the sum over all ranks: reduce-scatter
+// over the storage ranks, then all-reduce over the replicas.
 #include <algorithm>
 
 #include "parallel/fsdp/rows.h"
@@ -39,8 +39,7 @@ void FsdpUnit::end_backward(const Run& run) {
   if (!policy_.reduce_each_micro_batch) return;
   start_reduce(run);
   finish_reduce(run);
-  if (policy_.stage == 1)
-    run(Fill{.x = gradients_, .value = 0});
+  if (policy_.stage == 1) run(Fill{.x = gradients_, .value = 0});
 }
 
 void FsdpUnit::reduce_grads(const Run& run) {
@@ -51,12 +50,14 @@ void FsdpUnit::finish_grads(const Run& run) {
   if (!policy_.reduce_each_micro_batch) finish_reduce(run);
 }
 
-// The gradient as the reduce-scatter takes it: equal rows for every rank, padded with zeros where they do not divide.
+// The gradient as the reduce-scatter takes it: equal rows for every rank, padded with zeros where they do not
+// divide.
 Tensor FsdpUnit::scatter_source(const Run& run, const ShardedParam& p, int ranks) const {
   const Tensor& whole_gradient = p.param->gradient;
   const auto rows = whole_gradient.dim(0);
   if (rows % ranks == 0) return whole_gradient;
-  auto padded = run.zeros(with_rows(whole_gradient.shape(), p.padded_rows * ranks), run.accum(), Tag::communication);
+  auto padded =
+      run.zeros(with_rows(whole_gradient.shape(), p.padded_rows * ranks), run.accum(), Tag::communication);
   run(Convert{.x = whole_gradient, .y = padded.rows(0, rows)});
   return padded;
 }
@@ -79,14 +80,15 @@ void FsdpUnit::start_reduce(const Run& run) {
   FF_CHECK(!reducing_, name_, " is being reduced already");
   reducing_ = true;
   if (params_.empty()) return;
-  begin_backward(run);   // a unit that saw no micro-batch still takes part, with zeros
+  begin_backward(run);  // a unit that saw no micro-batch still takes part, with zeros
   for (auto& p : params_) join_uses(run, *p.param);
   Group group(storage_group(run, *params_.front().param));
   for (auto& p : params_) {
     auto& comm = storage_group(run, *p.param);
     const auto padded = with_rows(p.param->compute_box.shape(), p.padded_rows);
     const bool in_place = reduces_in_place();
-    reduced_.push_back(in_place ? p.gradient.extended(padded) : run.empty(padded, run.accum(), Tag::communication));
+    reduced_.push_back(in_place ? p.gradient.extended(padded)
+                                : run.empty(padded, run.accum(), Tag::communication));
     pending_.push_back(comm.reduce_scatter(reduced_.back(), scatter_source(run, p, comm.size()), run.stream));
   }
 }
@@ -97,7 +99,8 @@ void FsdpUnit::finish_reduce(const Run& run) {
   for (auto& work : pending_) work.wait(run.stream);
   pending_.clear();
   for (std::size_t i = 0; i < params_.size(); ++i)
-    pending_.push_back(replica_group(run, *params_[i].param).all_reduce(reduced_[i], Reduce::sum, run.stream));
+    pending_.push_back(
+        replica_group(run, *params_[i].param).all_reduce(reduced_[i], Reduce::sum, run.stream));
   for (auto& work : pending_) work.wait(run.stream);
   pending_.clear();
   for (std::size_t i = 0; i < params_.size() && !reduces_in_place(); ++i) {

@@ -6,7 +6,7 @@
 namespace fivefold {
 
 namespace {
-constexpr std::int64_t kGroupAlignment = 64;   // elements; groups start on it, members of a group are adjacent
+constexpr std::int64_t kGroupAlignment = 64;  // elements; groups start on it, members of a group are adjacent
 }
 
 FsdpUnit::FsdpUnit(const Run& run, std::string name, const Groups& groups, ZeroPolicy policy)
@@ -44,13 +44,17 @@ void FsdpUnit::make_shards(const Run& run, ShardedParam& p, int storage_ranks) {
   const auto begin = param.storage_box.begin[0] - param.compute_box.begin[0];
   const bool divides = box[0] % storage_ranks == 0;
   p.padded_rows = ceil_div(box[0], storage_ranks);
-  const auto apart = [&](DType type, Tag tag) { return run.zeros(with_rows(box, p.padded_rows), type, tag).rows(0, own[0]); };
-  p.shard = divides && !frees_weights() ? param.weight.rows(begin, begin + own[0]) : apart(run.dtype, Tag::weights);
+  const auto apart = [&](DType type, Tag tag) {
+    return run.zeros(with_rows(box, p.padded_rows), type, tag).rows(0, own[0]);
+  };
+  p.shard =
+      divides && !frees_weights() ? param.weight.rows(begin, begin + own[0]) : apart(run.dtype, Tag::weights);
   p.master = run.dtype == run.accum() ? p.shard : run.zeros(own, run.accum(), Tag::master);
   const bool second_holder = param.tied_across && run.mesh.coordinate(Axis::pp) != 0;
   p.owned = !second_holder && owns_box(param.global, param.storage, run.mesh.layout(), run.mesh.position());
   if (!policy_.trains) return;
-  p.gradient = divides && reduces_in_place() ? param.gradient.rows(begin, begin + own[0]) : apart(run.accum(), Tag::gradients);
+  p.gradient = divides && reduces_in_place() ? param.gradient.rows(begin, begin + own[0])
+                                             : apart(run.accum(), Tag::gradients);
   p.m = run.zeros(own, run.accum(), Tag::moments);
   p.v = run.zeros(own, run.accum(), Tag::moments);
 }

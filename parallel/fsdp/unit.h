@@ -1,12 +1,13 @@
 // Parameters that are gathered and reduced together: one transformer block, the embedding, the head.
 //   weights:   sharded --unshard()--> gathering --ready()--> whole --reshard()--> sharded
 //   gradients: begin_backward() ... backward_weight adds ... reduce_grads() --> finish_grads()
-// ZeRO 1, 2 and 3 are one machine with different policies: optimizer state is always cut over the storage axes, 2 cuts the
-// gradient accumulators too, 3 the weights. (Rajbhandari et al., "ZeRO", SC20.)
+// ZeRO 1, 2 and 3 are one machine with different policies: optimizer state is always cut over the storage
+// axes, 2 cuts the gradient accumulators too, 3 the weights. (Rajbhandari et al., "ZeRO", SC20.)
 //
-// Bytes a rank keeps between steps, for N elements of compute boxes, n storage ranks, w bytes a weight and a bytes an
-// accumulator (divisible sizes): weights N w (ZeRO 1, 2) or N w / n (3); gradients N a (1) or N a / n (2, 3);
-// moments 2 N a / n; masters N a / n where they are apart. A reduction a step: gradients that are whole while they accumulate.
+// Bytes a rank keeps between steps, for N elements of compute boxes, n storage ranks, w bytes a weight and a
+// bytes an accumulator (divisible sizes): weights N w (ZeRO 1, 2) or N w / n (3); gradients N a (1) or N a /
+// n (2, 3); moments 2 N a / n; masters N a / n where they are apart. A reduction a step: gradients that are
+// whole while they accumulate.
 #pragma once
 #include <vector>
 
@@ -17,25 +18,27 @@ namespace fivefold {
 
 struct ZeroPolicy {
   int stage = 1;
-  bool reduce_each_micro_batch = false;   // parallel.reduce = micro_batch
-  bool reshard_after_use = true;          // ZeRO-3: false keeps weights whole until the optimizer changes them
-  bool trains = true;                     // false: weights only, nothing is kept for gradients and moments (generation)
+  bool reduce_each_micro_batch = false;  // parallel.reduce = micro_batch
+  bool reshard_after_use = true;         // ZeRO-3: false keeps weights whole until the optimizer changes them
+  bool trains = true;  // false: weights only, nothing is kept for gradients and moments (generation)
 };
 
-// What one rank keeps of a parameter between steps. Rows are those of the storage box; buffers hold `padded_rows`.
+// What one rank keeps of a parameter between steps. Rows are those of the storage box; buffers hold
+// `padded_rows`.
 struct ShardedParam {
   Param* param = nullptr;
-  std::int64_t padded_rows = 0;   // rows each storage rank transfers: ceil(compute rows / storage ranks)
-  Tensor shard;                   // storage box, compute dtype
-  Tensor master;                  // storage box, accumulate dtype; shard itself where the dtypes are equal
-  Tensor gradient;                // storage box, accumulate dtype; complete after finish_grads
-  Tensor m, v;                    // storage box, accumulate dtype (Adam)
-  bool owned = false;             // this rank counts it in norms and writes it: the lowest holder of a non-empty box
+  std::int64_t padded_rows = 0;  // rows each storage rank transfers: ceil(compute rows / storage ranks)
+  Tensor shard;                  // storage box, compute dtype
+  Tensor master;                 // storage box, accumulate dtype; shard itself where the dtypes are equal
+  Tensor gradient;               // storage box, accumulate dtype; complete after finish_grads
+  Tensor m, v;                   // storage box, accumulate dtype (Adam)
+  bool owned = false;  // this rank counts it in norms and writes it: the lowest holder of a non-empty box
 };
 
 class FsdpUnit {
  public:
-  // Groups of parameters that lie adjacent in the unit's buffers, in order (q, k, v; gate, up), so that each is one GEMM.
+  // Groups of parameters that lie adjacent in the unit's buffers, in order (q, k, v; gate, up), so that each
+  // is one GEMM.
   using Groups = std::vector<std::vector<Param*>>;
   FsdpUnit(const Run& run, std::string name, const Groups& groups, ZeroPolicy policy);
 
@@ -54,8 +57,8 @@ class FsdpUnit {
   void begin_backward(const Run& run);
   // All of the unit's gradients of one micro-batch are in: reduces them now if the policy says so.
   void end_backward(const Run& run);
-  // All micro-batches are in: starts to sum over the storage and replica ranks. No-op where end_backward did, or where it
-  // has been called already.
+  // All micro-batches are in: starts to sum over the storage and replica ranks. No-op where end_backward did,
+  // or where it has been called already.
   void reduce_grads(const Run& run);
   // Work queued after this may read ShardedParam::gradient.
   void finish_grads(const Run& run);
@@ -85,13 +88,14 @@ class FsdpUnit {
   std::string name_;
   ZeroPolicy policy_;
   std::vector<ShardedParam> params_;
-  std::vector<std::int64_t> first_;          // of each parameter in the flat buffers, elements
+  std::vector<std::int64_t> first_;  // of each parameter in the flat buffers, elements
   std::int64_t total_ = 0;
-  Tensor weights_, gradients_;               // flat; Param::weight and ::gradient are views; none while freed
+  Tensor weights_, gradients_;  // flat; Param::weight and ::gradient are views; none while freed
   State state_ = State::sharded;
   std::vector<Work> pending_;
-  std::vector<std::pair<Tensor, Tensor>> staged_;   // (weight, gathered padded rows) to copy once they are there
-  std::vector<Tensor> reduced_;              // by parameter, while a reduction that is not in place runs
+  std::vector<std::pair<Tensor, Tensor>>
+      staged_;                   // (weight, gathered padded rows) to copy once they are there
+  std::vector<Tensor> reduced_;  // by parameter, while a reduction that is not in place runs
   bool reducing_ = false;
 };
 

@@ -93,7 +93,8 @@ class NearestShape {
     if (cost >= best_cost_) return;
     if (axis + 1 == kDenseAxes.size()) {
       cost = add(cost, shape, axis, rest);
-      if (cost < best_cost_ && (shape.shard * shape.cp * shape.tp) % shape.ep == 0 && (!fits_ || fits_(shape)))
+      if (cost < best_cost_ && (shape.shard * shape.cp * shape.tp) % shape.ep == 0 &&
+          (!fits_ || fits_(shape)))
         best_ = shape, best_cost_ = cost;
       return;
     }

@@ -15,7 +15,8 @@ namespace {
 int parts_over(const PartitionSpec& spec, Axis axis, const MeshLayout& mesh) {
   for (const auto& cuts : spec.cuts)
     for (const auto& cut : cuts)
-      if (std::find(cut.axes.begin(), cut.axes.end(), axis) != cut.axes.end()) return cut.parts > 0 ? cut.parts : mesh.size(axis);
+      if (std::find(cut.axes.begin(), cut.axes.end(), axis) != cut.axes.end())
+        return cut.parts > 0 ? cut.parts : mesh.size(axis);
   return 1;
 }
 

@@ -1,5 +1,5 @@
-// The two moves between rows cut over tp ([T/tp, D], between layers) and whole rows ([T, D], inside column and row linears).
-// Each is the other's backward pass. With tp = 1 both return their argument.
+// The two moves between rows cut over tp ([T/tp, D], between layers) and whole rows ([T, D], inside column
+// and row linears). Each is the other's backward pass. With tp = 1 both return their argument.
 #pragma once
 #include "parallel/run.h"
 

@@ -13,8 +13,8 @@ TEST(GpuFill, WritesItsElementsAndNoOthers) {
   const auto stream = make_cuda_stream(0);
   const auto memory = make_cuda_memory(0);
   for (const std::int64_t n : {0, 1, 255, 256, 257, 5'000'000}) {
-    const auto all = upload(*memory, std::vector<double>(static_cast<std::size_t>(n + 2), -1.0), {n + 2}, DType::f32,
-                            Tag::workspace, *stream);
+    const auto all = upload(*memory, std::vector<double>(static_cast<std::size_t>(n + 2), -1.0), {n + 2},
+                            DType::f32, Tag::workspace, *stream);
     cuda::fill(all.rows(1, n + 1), 2.5f, *stream);
     std::vector<double> expected(static_cast<std::size_t>(n + 2), 2.5);
     expected.front() = expected.back() = -1.0;
