@@ -4,6 +4,7 @@
 #include "checkpoint/hash.h"
 #include "checkpoint/match.h"
 #include "checkpoint/piece_io.h"
+#include "checkpoint/staging.h"
 #include "checkpoint/steps.h"
 
 namespace fivefold {
@@ -54,12 +55,14 @@ Choice agree_on_manifest(FileSystem& fs, const Path& given, Communicator* world)
 
 void read_tensors(FileSystem& fs, const Choice& choice, std::span<const LocalTensor> wanted) {
   PieceReader reader(fs, choice.dir);
-  for (const auto& read : plan_reads(choice.manifest, wanted)) {
-    const Tensor& data = read.wanted->data;
-    FF_CHECK(data.device().kind == DeviceKind::cpu, read.wanted->name, " is not in host memory");
+  const auto reads = plan_reads(choice.manifest, wanted);
+  LoadStaging staging(reads);
+  for (const auto& read : reads) {
+    const Tensor data = staging.destination(*read.wanted);
     FF_CHECK_EQ(data.count(), read.wanted->box.count(), read.wanted->name, " ", read.wanted->box);
     reader.read(*read.tensor, *read.piece,
                 BoxFiller(read.piece->box, read.tensor->dtype, read.wanted->box, data.dtype(), data.raw()));
+    staging.finished(*read.wanted);
   }
 }
 

@@ -30,10 +30,10 @@ void check_same_form(const StoredTensor& stored, const LocalTensor& wanted, cons
     throw UserError(str("tensor ", stored.name, " has shape ", stored.shape, " in the checkpoint and ",
                         wanted.global, " in this model: they are different models"));
   const bool empty = wanted.box.count() == 0;
-  if (empty || wanted.data.dtype() == stored.dtype) return;
-  if (!options.convert || !is_floating(stored.dtype) || !is_floating(wanted.data.dtype()))
+  if (empty || wanted.dtype() == stored.dtype) return;
+  if (!options.convert || !is_floating(stored.dtype) || !is_floating(wanted.dtype()))
     throw UserError(str("tensor ", stored.name, " is ", stored.dtype, " in the checkpoint and ",
-                        wanted.data.dtype(), " here, and conversion was not asked for"));
+                        wanted.dtype(), " here, and conversion was not asked for"));
 }
 
 std::string listed(const std::vector<std::string>& names) {

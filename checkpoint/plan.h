@@ -1,5 +1,7 @@
 // Who writes which box, and which stored bytes a wanted box is made of. Pure functions.
 #pragma once
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,13 +11,25 @@
 
 namespace fivefold {
 
+// Elements that a rank keeps in another form than files do. Both take a tensor of all of them in host memory,
+// of the box's shape and `dtype`, and are done with it on return.
+struct Conversion {
+  DType dtype = DType::f32;
+  std::function<void(const Tensor& to)> read;
+  std::function<void(const Tensor& from)> write;
+};
+
 // A tensor as one rank holds it: what it offers to a save or wants from a load.
 struct LocalTensor {
   std::string name;  // model/..., adam_m/..., adam_v/..., master/..., buffer/...
   Shape global;
-  Box box;            // the part held here; may be empty
-  Tensor data;        // host memory, box.count() elements, row-major; may be null where the box is empty
-  bool owned = true;  // this rank writes the box; exactly one of its holders does
+  Box box;                   // the part held here; may be empty
+  Tensor data;               // box.count() elements, row-major; may be null where the box is empty
+  bool owned = true;         // this rank writes the box; exactly one of its holders does
+  Stream* stream = nullptr;  // of data's device, where data is not in host memory
+  std::shared_ptr<const Conversion> conversion;  // in place of data
+
+  DType dtype() const { return conversion ? conversion->dtype : data.dtype(); }
 };
 
 // True on exactly one mesh position per distinct non-empty box: the lowest one that holds it. `first_pp` is

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "checkpoint/hash.h"
+#include "checkpoint/staging.h"
 #include "checkpoint/steps.h"
 #include "checkpoint/verify.h"
 
@@ -15,11 +16,11 @@ namespace {
 
 std::string title(std::int64_t step) { return str("saving step ", step); }
 
-std::span<const std::byte> bytes_of(const LocalTensor& tensor) {
-  const auto& data = tensor.data;
-  FF_CHECK(data && data.device().kind == DeviceKind::cpu, tensor.name, " is not in host memory");
+void write_tensor(PieceWriter& writer, const LocalTensor& tensor) {
+  const auto data = fetched(tensor);
   FF_CHECK_EQ(data.count(), tensor.box.count(), tensor.name, " ", tensor.box);
-  return {data.raw(), static_cast<std::size_t>(data.bytes())};
+  writer.write(tensor.name, data.dtype(), tensor.global, tensor.box,
+               {data.raw(), static_cast<std::size_t>(data.bytes())});
 }
 
 std::vector<const LocalTensor*> by_name(std::span<const LocalTensor> mine) {
@@ -160,9 +161,9 @@ Manifest write_part(FileSystem& fs, const Path& temporary, int rank, std::span<c
   std::vector<StoredTensor> not_owned;
   for (const auto* tensor : by_name(mine)) {
     if (tensor->owned)
-      writer.write(tensor->name, tensor->data.dtype(), tensor->global, tensor->box, bytes_of(*tensor));
+      write_tensor(writer, *tensor);
     else
-      not_owned.push_back({tensor->name, tensor->data.dtype(), tensor->global, {}});
+      not_owned.push_back({tensor->name, tensor->dtype(), tensor->global, {}});
   }
   // Rank 0 must hear of these too: a tensor that no rank owns would be lost without a word.
   Manifest part = writer.finish();

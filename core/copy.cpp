@@ -24,4 +24,13 @@ void copy_bytes(const Tensor& dst, const Tensor& src, Stream& stream) {
     cuda_copy(dst.raw(), src.raw(), src.bytes(), stream);
 }
 
+void repeat_first(const Tensor& tensor, std::int64_t count, Stream& stream) {
+  const auto flat = tensor.view({tensor.count()});
+  for (auto done = count; done < flat.count();) {
+    const auto more = std::min(done, flat.count() - done);
+    copy_bytes(flat.slice(done, more), flat.slice(0, more), stream);
+    done += more;
+  }
+}
+
 }  // namespace fivefold

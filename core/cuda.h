@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/stream.h"
+#include "core/stream_timer.h"
 
 namespace fivefold {
 
@@ -13,11 +14,20 @@ namespace fivefold {
 int cuda_device_count();
 // "NVIDIA H200, 139.8 GiB, compute 9.0".
 std::string cuda_device_name(int device);
+// "GPU-4f3c...": the same for every process of the host.
+std::string cuda_device_uuid(int device);
 
 std::unique_ptr<Stream> make_cuda_stream(int device);
+// See make_stream_timer.
+std::unique_ptr<StreamTimer> make_cuda_timer(int device);
 // Stream-ordered pool of device memory: a buffer is reused once the work queued on its home stream before the
 // release is done.
 std::shared_ptr<Memory> make_cuda_memory(int device, MemoryOptions options = {});
+
+// Page-locked host memory, which `device` copies to and from without the host waiting. Its buffers are those of
+// a CPU device; one that is released is given out again once the work queued on its home stream before the
+// release is done, so a copy from it may still be under way when its last owner drops it.
+std::shared_ptr<Memory> make_pinned_memory(int device);
 
 // dst = src in stream order, bytes; either side may be on the host. Called by core/copy for tensors of a CUDA
 // device.

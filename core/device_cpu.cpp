@@ -49,6 +49,7 @@ class CpuPool : public std::enable_shared_from_this<CpuPool>, public Memory {
   std::byte* take(std::int64_t bytes, Tag tag) {
     const auto size = size_class(bytes);
     std::lock_guard lock(mutex_);
+    account_.check_limit(options_, tag, bytes);
     account_.add(tag, bytes);
     auto& blocks = free_[size];
     if (blocks.empty())
@@ -79,7 +80,7 @@ std::shared_ptr<Buffer> CpuPool::allocate(std::int64_t bytes, Tag tag, Stream&) 
   FF_CHECK(bytes >= 0, "asked for ", bytes, " bytes of ", name_of(tag));
   auto* block = take(bytes, tag);
   if (!block)
-    throw Error(str("out of host memory: ", bytes, " bytes for ", name_of(tag), "\n", to_string(report())));
+    throw OutOfMemory(bytes, tag, {0, "the machine has no more to give"}, report());
   if (options_.poison) std::memset(block, 0xff, static_cast<std::size_t>(bytes));
   return std::make_shared<CpuBuffer>(shared_from_this(), block, bytes, tag);
 }

@@ -1,6 +1,8 @@
 // Devices, streams and copies on CUDA.
 #include <cuda_runtime_api.h>
 
+#include <iomanip>
+
 #include "core/cuda.h"
 #include "core/cuda_check.h"
 
@@ -29,6 +31,15 @@ class CudaStream final : public Stream {
     if (event.native()) FF_CUDA(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(event.native()), 0));
   }
   void synchronize() override { FF_CUDA(cudaStreamSynchronize(stream_)); }
+  bool reached(const Event& event) override {
+    if (!event.native()) return true;
+    const auto status = cudaEventQuery(static_cast<cudaEvent_t>(event.native()));
+    if (status != cudaErrorNotReady) FF_CUDA(status);
+    return status == cudaSuccess;
+  }
+  void await(const Event& event) override {
+    if (event.native()) FF_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(event.native())));
+  }
   void* native() const override { return stream_; }
 
  private:
@@ -49,6 +60,18 @@ std::string cuda_device_name(int device) {
   FF_CUDA(cudaGetDeviceProperties(&p, device));
   const double gib = static_cast<double>(p.totalGlobalMem) / (1024.0 * 1024.0 * 1024.0);
   return str(p.name, ", ", gib, " GiB, compute ", p.major, '.', p.minor);
+}
+
+std::string cuda_device_uuid(int device) {
+  cudaDeviceProp p{};
+  FF_CUDA(cudaGetDeviceProperties(&p, device));
+  std::ostringstream out;
+  out << "GPU-" << std::hex << std::setfill('0');
+  for (std::size_t i = 0; i < sizeof(p.uuid.bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out << '-';
+    out << std::setw(2) << static_cast<int>(static_cast<unsigned char>(p.uuid.bytes[i]));
+  }
+  return out.str();
 }
 
 std::unique_ptr<Stream> make_cuda_stream(int device) { return std::make_unique<CudaStream>(device); }

@@ -56,6 +56,31 @@ std::string to_string(const MemoryReport& report);
 struct MemoryOptions {
   bool poison = false;  // fill every new buffer with 0xff bytes (NaN in f64, f32 and bf16): tests find
                         // unwritten outputs
+  std::int64_t limit_bytes = 0;  // of all buffers together, more is refused as if there were no more; 0: no
+                                 // limit but the device's
+};
+
+// A pool had no room. The text says what was asked for, what there is, and what is in use by tag.
+class OutOfMemory : public Error {
+ public:
+  // What the rank may have at most, all buffers together (0: not known), and sentences about it.
+  struct Room {
+    std::int64_t bytes = 0;
+    std::string text;
+  };
+  OutOfMemory(std::int64_t bytes, Tag tag, const Room& room, const MemoryReport& report);
+  // The same with what the bytes were for.
+  OutOfMemory(const OutOfMemory& error, const std::string& what);
+
+  std::int64_t bytes() const { return bytes_; }
+  Tag tag() const { return tag_; }
+  std::int64_t room() const { return room_; }
+  const MemoryReport& report() const { return report_; }
+
+ private:
+  std::int64_t bytes_, room_;
+  Tag tag_;
+  MemoryReport report_;
 };
 
 // A pool of device memory for one rank. Thread safe; outlived by its buffers safely (they keep the pool

@@ -23,6 +23,8 @@ class MemoryAccount {
     report_.peak_total = report_.now_total;
   }
   const MemoryReport& report() const { return report_; }
+  // Throws OutOfMemory if `bytes` more would pass the limit.
+  void check_limit(const MemoryOptions& options, Tag tag, std::int64_t bytes) const;
 
  private:
   MemoryReport report_;

@@ -42,6 +42,8 @@ class CudaPool : public std::enable_shared_from_this<CudaPool>, public Memory {
   }
 
  private:
+  OutOfMemory::Room room() const;
+
   int device_;
   MemoryOptions options_;
   cudaMemPool_t pool_ = nullptr;
@@ -63,17 +65,28 @@ class CudaBuffer final : public Buffer {
   cudaStream_t home_;
 };
 
+// What the device says of itself. Buffers that were released but are not yet free count as the pool's.
+OutOfMemory::Room CudaPool::room() const {
+  cudaGetLastError();  // the failure that is being reported
+  std::size_t free = 0, total = 0;
+  std::uint64_t reserved = 0;
+  FF_CUDA(cudaMemGetInfo(&free, &total));
+  FF_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  const auto gib = [](auto bytes) { return str(static_cast<double>(bytes / (1 << 20)) / 1024.0, " GiB"); };
+  return {static_cast<std::int64_t>(free + reserved),
+          str("CUDA device ", device_, " has ", gib(total), ", ", gib(free),
+              " of it free; this rank's pool holds ", gib(reserved),
+              ", the rest is other programs' and the driver's")};
+}
+
 std::shared_ptr<Buffer> CudaPool::allocate(std::int64_t bytes, Tag tag, Stream& home) {
   FF_CHECK(bytes >= 0, "asked for ", bytes, " bytes of ", name_of(tag));
+  std::lock_guard lock(mutex_);
+  account_.check_limit(options_, tag, bytes);
   void* data = nullptr;
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
   const auto status = cudaMallocFromPoolAsync(&data, size, pool_, native(home));
-  std::lock_guard lock(mutex_);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    throw Error(str("out of device memory: ", bytes, " bytes for ", name_of(tag), "\n",
-                    to_string(account_.report())));
-  }
+  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(bytes, tag, room(), account_.report());
   FF_CUDA(status);
   account_.add(tag, bytes);
   if (options_.poison) FF_CUDA(cudaMemsetAsync(data, 0xff, size, native(home)));

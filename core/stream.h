@@ -28,6 +28,9 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   // Blocks the host until everything queued so far is done.
   virtual void synchronize() = 0;
+  // Whether `event`, of any stream of this kind of device, has happened; and blocks the host until it has.
+  virtual bool reached(const Event& event) = 0;
+  virtual void await(const Event& event) = 0;
   // The device library's own handle, null on the CPU.
   virtual void* native() const { return nullptr; }
 };
@@ -39,6 +42,8 @@ class CpuStream final : public Stream {
   Event record() override { return {}; }
   void wait(const Event&) override {}
   void synchronize() override {}
+  bool reached(const Event&) override { return true; }
+  void await(const Event&) override {}
 };
 
 }  // namespace fivefold

@@ -45,7 +45,11 @@ Tensor joined(std::span<const Tensor> parts) {
 }
 
 Tensor empty(Memory& memory, Shape shape, DType dtype, Tag tag, Stream& home) {
-  return {memory.allocate(shape.count() * size_of(dtype), tag, home), 0, shape, dtype};
+  try {
+    return {memory.allocate(shape.count() * size_of(dtype), tag, home), 0, shape, dtype};
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(error, str("a tensor ", shape, " of ", dtype));
+  }
 }
 
 }  // namespace fivefold

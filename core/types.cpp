@@ -4,7 +4,7 @@
 namespace fivefold {
 
 namespace {
-constexpr std::array<std::string_view, 5> kDTypeNames{"f64", "f32", "bf16", "i32", "u8"};
+constexpr std::array<std::string_view, 6> kDTypeNames{"f64", "f32", "bf16", "i32", "u8", "i16"};
 }
 
 std::string_view name_of(DType t) { return kDTypeNames[static_cast<std::size_t>(t)]; }
@@ -12,7 +12,7 @@ std::string_view name_of(DType t) { return kDTypeNames[static_cast<std::size_t>(
 DType dtype_from(std::string_view name) {
   for (std::size_t i = 0; i < kDTypeNames.size(); ++i)
     if (kDTypeNames[i] == name) return static_cast<DType>(i);
-  throw UserError(str("a dtype is one of f64, f32, bf16, i32, u8, not '", name, "'"));
+  throw UserError(str("a dtype is one of f64, f32, bf16, i32, u8, i16, not '", name, "'"));
 }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) {

@@ -16,7 +16,7 @@
 namespace fivefold {
 
 // Written to checkpoints by name, never by number.
-enum class DType : std::uint8_t { f64, f32, bf16, i32, u8 };
+enum class DType : std::uint8_t { f64, f32, bf16, i32, u8, i16 };
 
 constexpr std::int64_t size_of(DType t) {
   switch (t) {
@@ -30,11 +30,13 @@ constexpr std::int64_t size_of(DType t) {
       return 4;
     case DType::u8:
       return 1;
+    case DType::i16:
+      return 2;
   }
   return 0;
 }
 std::string_view name_of(DType t);
-// Throws UserError for a name that is none of f64, f32, bf16, i32, u8.
+// Throws UserError for a name that is none of f64, f32, bf16, i32, u8, i16.
 DType dtype_from(std::string_view name);
 // Where sums, statistics and state live: f64 for f64, else f32.
 constexpr DType accum_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
@@ -66,6 +68,8 @@ constexpr DType dtype_of() {
     return DType::bf16;
   else if constexpr (std::is_same_v<T, std::int32_t>)
     return DType::i32;
+  else if constexpr (std::is_same_v<T, std::int16_t>)
+    return DType::i16;
   else
     return DType::u8;
 }

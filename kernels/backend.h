@@ -10,6 +10,7 @@
 #include "kernels/ops/norm.h"
 #include "kernels/ops/optim.h"
 #include "kernels/ops/pointwise.h"
+#include "kernels/ops/random.h"
 #include "kernels/ops/tokens.h"
 
 namespace fivefold {
@@ -20,8 +21,8 @@ struct OpList {};
 using AllOps =
     OpList<Gemm, GroupedGemm, BiasGradient, NormForward, NormBackward, SplitQkvForward, SplitQkvBackward,
            Rotary, AttentionForward, AttentionBackward, AttentionMerge, HeadsToParts, PartsToHeads,
-           SwigluForward, SwigluBackward, GeluForward, GeluBackward, Add, Convert, Fill, EmbeddingForward,
-           EmbeddingBackward, VocabStats, CrossEntropy, SquaredSum, StepControl, AdamW>;
+           SwigluForward, SwigluBackward, GeluForward, GeluBackward, Add, Convert, Fill, RandomNormal,
+           EmbeddingForward, EmbeddingBackward, VocabStats, CrossEntropy, SquaredSum, StepControl, AdamW, ReadMaster, WriteMaster>;
 
 template <class Op>
 class RunsOp {

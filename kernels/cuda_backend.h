@@ -2,12 +2,18 @@
 #pragma once
 #include <memory>
 
+#include "core/memory.h"
 #include "kernels/backend.h"
 
 namespace fivefold {
 
+// What a backend takes of its memory with its first op that needs room beside its operands, and keeps
+// (Tag::workspace). Ops of very long rows may need more.
+constexpr std::int64_t kCudaWorkspaceBytes = std::int64_t{32} << 20;
+
 // Runs every op on `device`, in the order of the stream that is given with the op and without waiting for it.
 // One per rank, used by one thread at a time. Sums have one order: the same operands give the same bits.
-std::unique_ptr<Backend> make_cuda_backend(int device);
+// `memory`: for the room above; null: a pool of its own.
+std::unique_ptr<Backend> make_cuda_backend(int device, std::shared_ptr<Memory> memory = nullptr);
 
 }  // namespace fivefold

@@ -5,8 +5,12 @@
 #include <chrono>
 #include <cstdio>
 
+#include "core/copy.h"
+#include "core/cuda.h"
 #include "core/philox.h"
+#include "core/transfer.h"
 #include "launcher/batches.h"
+#include "launcher/device_peak.h"
 #include "launcher/engine.h"
 #include "launcher/engine_options.h"
 
@@ -27,13 +31,69 @@ BatchSource random_batches(const Config& config) {
   };
 }
 
-EngineOptions options_for(const Config& config, int world, OpProfile* profile) {
-  auto options = engine_options(config, world);
-  if (profile)
-    options.wrap_backend = [profile](std::unique_ptr<Backend> inner) {
-      return make_profiling_backend(std::move(inner), *profile);
+EngineOptions options_for(const Config& config, const RankContext& context, OpProfiler* profiler) {
+  auto options = engine_options(config, context);
+  if (profiler)
+    options.wrap_backend = [profiler](std::unique_ptr<Backend> inner) {
+      return profiler->around(std::move(inner));
     };
   return options;
+}
+
+// Steps as the trainer takes them: on a device the gradients of one are queued before the report of the one
+// before is there.
+class StepLoop {
+ public:
+  StepLoop(Engine& engine, const Config& config, Communicator& world)
+      : engine_(engine),
+        config_(config),
+        world_(world),
+        plan_(plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch,
+                           config.model.window, config.parallel.cp_strategy)) {}
+
+  // Seconds of each of some further steps, ascending.
+  std::vector<double> take(std::int64_t steps) {
+    world_.barrier();
+    finished_ = Clock::now();
+    std::vector<double> seconds;
+    for (std::int64_t i = 0; i < steps; ++i) step(seconds);
+    finish(seconds);
+    std::sort(seconds.begin(), seconds.end());
+    return seconds;
+  }
+  double loss() const { return loss_; }  // of the last step
+
+ private:
+  void step(std::vector<double>& seconds) {
+    const auto batches = step_batches(random_batches(config_), plan_, step_++ * config_.train.global_batch);
+    auto loss = engine_.accumulate(batches, engine_.agree(valid_targets(batches), false).sum);
+    finish(seconds);
+    auto report = engine_.begin_update(loss, config_.optimizer.lr);
+    pending_.emplace(std::move(loss), std::move(report));
+    if (engine_.options().device.kind == DeviceKind::cpu) finish(seconds);
+  }
+
+  void finish(std::vector<double>& seconds) {
+    if (!pending_) return;
+    pending_->second.get();
+    loss_ = pending_->first.mean();
+    pending_.reset();
+    const std::chrono::duration<double> took = Clock::now() - std::exchange(finished_, Clock::now());
+    seconds.push_back(took.count());
+  }
+
+  Engine& engine_;
+  const Config& config_;
+  Communicator& world_;
+  BatchPlan plan_;
+  std::int64_t step_ = 0;
+  double loss_ = 0;
+  std::optional<std::pair<StepLoss, PendingReport>> pending_;
+  Clock::time_point finished_;
+};
+
+std::string device_text(const Device& device) {
+  return device.kind == DeviceKind::cuda ? cuda_device_name(device.index) : "CPU";
 }
 
 }  // namespace
@@ -61,24 +121,22 @@ MicroBatch random_batch(std::int64_t first_sample, std::int64_t count, std::int6
 }
 
 BenchStepReport bench_step(const Config& config, RankContext& context, const BenchStepOptions& options) {
-  BenchStepReport report;
-  Engine engine(options_for(config, context.world_size(), options.profile ? &report.profile : nullptr),
-                context.transport, context.slots);
+  OpProfiler profiler;
+  Engine engine(options_for(config, context, options.profile ? &profiler : nullptr), context.transport,
+                context.slots);
   engine.initialize({.seed = config.run.seed});
-  const auto plan = plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch,
-                                 config.model.window, config.parallel.cp_strategy);
-  for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
-    if (step == options.warmup) report.profile.clear();
-    const auto batches = step_batches(random_batches(config), plan, step * config.train.global_batch);
-    context.transport.world().barrier();
-    const auto start = Clock::now();
-    const auto loss = engine.accumulate(batches, engine.agree(valid_targets(batches), false).sum);
-    engine.update(loss, config.optimizer.lr);
-    const std::chrono::duration<double> took = Clock::now() - start;
-    report.loss = loss.mean();
-    if (step >= options.warmup) report.seconds.push_back(took.count());
+  engine.memory().reset_peaks();
+  StepLoop loop(engine, config, context.transport.world());
+  if (options.warmup > 0) loop.take(options.warmup);
+  BenchStepReport report{.seconds = loop.take(options.steps)};
+  if (options.profile) {
+    profiler.start();
+    report.profiled_seconds = loop.take(options.steps);
+    report.profile = profiler.stop();
   }
-  std::sort(report.seconds.begin(), report.seconds.end());
+  report.loss = loop.loss();
+  report.device = device_text(engine.options().device);
+  if (const auto peak = peak_flops(engine.options())) report.peak_flops = *peak * context.world_size();
   report.tokens = config.train.global_batch * sequence_length(config);
   report.model_flops =
       model_flops_per_token(config.model, sequence_length(config)) * static_cast<double>(report.tokens);
@@ -87,20 +145,20 @@ BenchStepReport bench_step(const Config& config, RankContext& context, const Ben
 }
 
 std::string to_text(const BenchStepReport& r) {
-  char text[400];
+  char text[400], mfu[60] = "";
+  const double rate = r.model_flops / r.median();
+  if (r.peak_flops)
+    std::snprintf(mfu, sizeof mfu, ", MFU %.2f %% of %.1f TFLOP/s", rate / *r.peak_flops * 100,
+                  *r.peak_flops * 1e-12);
   std::snprintf(text, sizeof text,
                 "step: median %.2f ms, min %.2f ms, max %.2f ms over %zu steps\n"
-                "%.0f tokens/s, %.4f model TFLOP/s (forward and backward, at the median)\n"
+                "%.0f tokens/s, %.4f model TFLOP/s (forward and backward, at the median)%s\n"
                 "loss of the last step %.4f\n",
                 r.median() * 1e3, r.seconds.front() * 1e3, r.seconds.back() * 1e3, r.seconds.size(),
-                static_cast<double>(r.tokens) / r.median(), r.model_flops / r.median() * 1e-12, r.loss);
-  std::string out = str(text, "memory of rank 0:\n", to_string(r.memory));
-  if (!r.profile.empty()) {
-    double total = 0;
-    for (double s : r.seconds) total += s;
-    const auto steps = static_cast<std::int64_t>(r.seconds.size());
-    out += to_text(r.profile, steps, total / static_cast<double>(steps));
-  }
+                static_cast<double>(r.tokens) / r.median(), rate * 1e-12, mfu, r.loss);
+  std::string out = str("on ", r.device, '\n', text, "memory of rank 0:\n", to_string(r.memory));
+  if (!r.profile.empty())
+    out += to_text(r.profile, static_cast<std::int64_t>(r.profiled_seconds.size()), r.median());
   return out;
 }
 

@@ -1,5 +1,6 @@
 // `fivefold bench step`: times training steps of a configuration on random tokens; no data files.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,19 @@ namespace fivefold {
 
 struct BenchStepOptions {
   std::int64_t steps = 20, warmup = 3;
-  bool profile = false;  // time every op too
+  bool profile = false;  // time every op too, in as many further steps
 };
 
 struct BenchStepReport {
-  std::vector<double> seconds;  // of each timed step, ascending
-  std::int64_t tokens = 0;      // of one step, all ranks
-  double model_flops = 0;       // of one step, all ranks
-  double loss = 0;              // of the last step
-  MemoryReport memory;          // of this rank
-  OpProfile profile;            // of this rank, over all timed steps
+  std::vector<double> seconds;           // of each timed step, ascending
+  std::string device;                    // of rank 0
+  std::optional<double> peak_flops;      // of all ranks together, where their devices' is known
+  std::int64_t tokens = 0;               // of one step, all ranks
+  double model_flops = 0;                // of one step, all ranks
+  double loss = 0;                       // of the last step
+  MemoryReport memory;                   // of this rank
+  OpProfile profile;                     // of this rank, over all profiled steps
+  std::vector<double> profiled_seconds;  // of each of them
 
   double median() const { return seconds[seconds.size() / 2]; }
 };

@@ -17,10 +17,6 @@ void require(bool holds, const Parts&... parts) {
   if (!holds) throw UserError(str(parts...));
 }
 
-DType storage_or_default(const TrainConfig& train, const std::optional<DType>& given) {
-  return given.value_or(accum_dtype(train.precision));
-}
-
 // tp cuts whole heads: it divides heads, and divides or is a multiple of kv_heads.
 bool fits_heads(const ModelConfig& model, std::int64_t tp) {
   return model.heads % tp == 0 && (model.kv_heads % tp == 0 || tp % model.kv_heads == 0);
@@ -106,6 +102,27 @@ void check_sequence(const Config& c) {
           " and ", c.model.context, "; the nearest sequence is ", c.model.context);
 }
 
+// Which storage a precision leaves room for; its own accumulate dtype always.
+void check_storage(const TrainConfig& t) {
+  const auto full = accum_dtype(t.precision);
+  const bool narrow = t.precision == DType::bf16;
+  const auto fits = [&](DType given, bool bf16_works) {
+    return given == full || (given == DType::bf16 && bf16_works);
+  };
+  const auto master = name_of(t.master);
+  const bool halves = t.master == MasterStorage::split || t.master == MasterStorage::bf16;
+  require(t.master == MasterStorage::automatic || master == name_of(full) || (halves && narrow),
+          "train.master = ", master, " does not go with train.precision = ", t.precision,
+          "; what does is auto, ", full, narrow ? ", split and bf16" : "");
+  const auto check = [&](const char* key, const std::optional<DType>& given, bool bf16_works) {
+    require(!given || fits(*given, bf16_works), "train.", key, " = ", given.value_or(full),
+            " does not go with train.precision = ", t.precision, "; what does is auto, ", full,
+            bf16_works ? " and bf16" : "");
+  };
+  check("moments", t.moments, t.precision != DType::f64);
+  check("gradients", t.gradients, narrow);
+}
+
 void check_optimizer(const Config& c) {
   const auto& o = c.optimizer;
   require(o.min_lr <= o.lr, "optimizer.min_lr must not exceed optimizer.lr, but they are ", o.min_lr, " and ",
@@ -170,9 +187,14 @@ MeshShape mesh_shape(const ParallelConfig& p, int world, const MeshRule& fits) {
   return shape;
 }
 
-DType master_dtype(const TrainConfig& train) { return storage_or_default(train, train.master); }
-DType moments_dtype(const TrainConfig& train) { return storage_or_default(train, train.moments); }
-DType gradients_dtype(const TrainConfig& train) { return storage_or_default(train, train.gradients); }
+StateStorage state_storage(const TrainConfig& train) {
+  const auto form = train.master == MasterStorage::split  ? MasterForm::remainder
+                    : train.master == MasterStorage::bf16 ? MasterForm::none
+                                                          : MasterForm::whole;
+  return {.master = form,
+          .bf16_moments = train.moments == DType::bf16,
+          .bf16_gradients = train.gradients == DType::bf16};
+}
 
 std::int64_t sequence_length(const Config& config) {
   return config.data.sequence > 0 ? config.data.sequence : config.model.context;
@@ -194,6 +216,7 @@ void check(const Config& config, int world) {
   check(config.model);
   check_layout(config, mesh_shape(config.parallel, world, suits(config)));
   check_sequence(config);
+  check_storage(config.train);
   check_optimizer(config);
 }
 

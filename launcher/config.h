@@ -14,6 +14,7 @@
 #include "model/config.h"
 #include "model/lr_schedule.h"
 #include "parallel/context/strategy.h"
+#include "parallel/fsdp/storage.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/pipeline/generators.h"
 
@@ -26,6 +27,7 @@ enum class RouteForce : std::uint8_t { none, balanced, skewed };
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
 enum class OptimizerName : std::uint8_t { adamw };
 enum class AsyncSave : std::uint8_t { off, full, ring };
+enum class MasterStorage : std::uint8_t { automatic, f32, split, bf16, f64 };
 
 template <>
 inline constexpr auto kEnumNames<ReduceWhen> = std::to_array<std::string_view>({"step", "micro_batch"});
@@ -41,6 +43,9 @@ template <>
 inline constexpr auto kEnumNames<DeviceChoice> = std::to_array<std::string_view>({"auto", "cpu", "cuda"});
 template <>
 inline constexpr auto kEnumNames<OptimizerName> = std::to_array<std::string_view>({"adamw"});
+template <>
+inline constexpr auto kEnumNames<MasterStorage> = std::to_array<std::string_view>({"auto", "f32", "split",
+                                                                                   "bf16", "f64"});
 template <>
 inline constexpr auto kEnumNames<AsyncSave> = std::to_array<std::string_view>({"off", "full", "ring"});
 
@@ -94,9 +99,11 @@ struct TrainConfig {
   int threads = 1;  // CPU threads a rank
   bool deterministic = true;
   RecomputePolicy recompute = RecomputePolicy::none;
-  std::int64_t loss_rows = 0;                       // rows of logits alive at once; 0: chosen by size
-  std::optional<DType> master, moments, gradients;  // storage; empty: f64 where precision is f64, else f32
-  std::int64_t max_skips = 100;                     // skipped updates in a row before the run fails
+  std::int64_t loss_rows = 0;  // rows of logits alive at once; 0: chosen by size
+  MasterStorage master = MasterStorage::automatic;
+  std::optional<DType> moments, gradients;  // storage; empty: f64 where precision is f64, else f32
+  std::int64_t memory_limit_bytes = 0;      // of a rank's tensors; 0: what the device has
+  std::int64_t max_skips = 100;             // skipped updates in a row before the run fails
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -157,10 +164,8 @@ struct Config {
 // `fits`: what else must hold of a mesh that the refusal names instead.
 MeshShape mesh_shape(const ParallelConfig& parallel, int world, const MeshRule& fits = {});
 
-// The storage dtypes with the default filled in.
-DType master_dtype(const TrainConfig& train);
-DType moments_dtype(const TrainConfig& train);
-DType gradients_dtype(const TrainConfig& train);
+// How the state of training is stored, in the words of the layers below.
+StateStorage state_storage(const TrainConfig& train);
 
 // Tokens a sample: data.sequence, or the model's context where it is 0.
 std::int64_t sequence_length(const Config& config);

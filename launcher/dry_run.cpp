@@ -1,5 +1,6 @@
 #include "launcher/dry_run.h"
 
+#include "kernels/cuda_backend.h"
 #include "launcher/batches.h"
 #include "launcher/bench_step.h"
 #include "parallel/comm/lone_transport.h"
@@ -51,7 +52,8 @@ DryStep dry_step(const Config& config, const MeshShape& mesh) {
   const auto whole =
       random_batch(0, train.micro_batch, train.micro_batch, sequence_length(config), config.model.vocab);
   return {.batch = fitted(whole, plan),
-          .micro_batches = micro_batches_per_step(train.global_batch, mesh.data_ranks(), train.micro_batch)};
+          .micro_batches = micro_batches_per_step(train.global_batch, mesh.data_ranks(), train.micro_batch),
+          .backend_bytes = train.device == DeviceChoice::cuda ? kCudaWorkspaceBytes : 0};
 }
 
 EngineOptions dry_options(EngineOptions options) {
@@ -63,6 +65,7 @@ DryRun dry_run(const EngineOptions& options, const DryStep& step, int position) 
   const auto transport = make_lone_transport(position, options.mesh.world());
   Engine engine(idle(options.stage.rope ? options : dry_options(options)), *transport,
                 one_host(options.mesh.world()));
+  const auto room = engine.memory().allocate(step.backend_bytes, Tag::workspace, engine.run().stream);
   auto& ledger = transport->world().ledger();
   ledger.reset_totals();
   const std::vector<MicroBatch> batches(static_cast<std::size_t>(step.micro_batches), step.batch);

@@ -16,6 +16,7 @@ struct DryRun {
 struct DryStep {
   MicroBatch batch;  // as a rank's model takes it: cut for context, padded
   std::int64_t micro_batches = 1;
+  std::int64_t backend_bytes = 0;  // that the backend takes for itself
 };
 // The step of a configuration on the ranks of context rank 0.
 DryStep dry_step(const Config& config, const MeshShape& mesh);

@@ -1,6 +1,7 @@
 // One rank's step: forward and backward per micro-batch, reduction, update.
 #include "launcher/engine.h"
 
+#include "core/copy.h"
 #include "core/transfer.h"
 #include "launcher/batches.h"
 #include "parallel/mesh/groups.h"
@@ -9,10 +10,14 @@ namespace fivefold {
 
 namespace {
 
-std::unique_ptr<Backend> make_backend(const EngineOptions& options) {
-  auto backend = make_cpu_backend({.threads = options.threads});
-  return options.wrap_backend ? options.wrap_backend(std::move(backend)) : std::move(backend);
+ComputeDevice device_of(const EngineOptions& options) {
+  auto device = open_device(options.device, options.threads, options.memory);
+  if (options.make_memory) device.memory = options.make_memory();
+  if (options.wrap_backend) device.backend = options.wrap_backend(std::move(device.backend));
+  return device;
 }
+
+constexpr std::int64_t kColumnAlignment = 64;  // elements, so that every column starts on 256 bytes
 
 // Parts of k and v over tp where there are fewer kv heads than tp ranks; 0 where every rank has its own.
 int kv_parts(const EngineOptions& options) {
@@ -23,11 +28,10 @@ int kv_parts(const EngineOptions& options) {
 
 Engine::Engine(EngineOptions options, Transport& transport, const std::vector<HostSlot>& slots)
     : options_(std::move(options)),
-      memory_(options_.make_memory ? options_.make_memory() : make_cpu_memory(options_.memory)),
-      backend_(make_backend(options_)),
+      device_(device_of(options_)),
       mesh_(std::make_unique<DeviceMesh>(options_.mesh, transport, slots,
                                          training_groups(kv_parts(options_)))) {
-  run_.emplace(Run{*backend_, stream_, *memory_, *mesh_, options_.dtype});
+  run_.emplace(Run{*device_.backend, *device_.stream, *device_.memory, *mesh_, options_.dtype});
   plan_ = plan_pipeline(options_.model, options_.mesh.pp, options_.pipeline);
   stages_.emplace(*run_, options_.model, plan_, options_.stage);
   optimizer_.emplace(*run_, options_.optimizer, static_cast<int>(table().params.size()));
@@ -37,30 +41,41 @@ Engine::Engine(EngineOptions options, Transport& transport, const std::vector<Ho
 
 void Engine::initialize(const InitOptions& init) {
   for (auto* p : params_) {
-    std::vector<double> values(static_cast<std::size_t>(p->param->storage_box.count()));
-    initial_values(*p->param, options_.model, init, p->param->storage_box, values);
-    write(p->master, values, stream_);
-    if (options_.dtype != run_->accum()) write(p->shard, values, stream_);
+    const auto& box = p->param->storage_box;
+    const auto value = run_->empty(box.shape(), run_->accum(), Tag::workspace);
+    if (box.count() > 0) (*run_)(initial_values(*p->param, options_.model, init, box, value));
+    (*run_)(WriteMaster{.value = value.view({value.count()}), .weight = p->stored()});
     for (const auto& moment : {p->m, p->v}) (*run_)(Fill{.x = moment, .value = 0});
   }
   optimizer_->set_counts(*run_, 0, 0);
   shards_changed();
+  device_.memory->reset_peaks();  // marks are those of training
 }
 
 void Engine::shards_changed() {
   for (auto* unit : stages_->units()) unit->shards_changed();
 }
 
+// All columns travel in one copy.
 TokenRows Engine::rows_of(const MicroBatch& b) const {
-  const auto put = [&](const std::vector<std::int32_t>& values) {
-    return upload(*memory_, values, {static_cast<std::int64_t>(values.size())}, Tag::data, run_->stream);
+  const std::array columns{&b.tokens, &b.targets, &b.position, &b.q_index, &b.first_visible, &b.k_index};
+  std::array<std::int64_t, columns.size() + 1> first{};
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    first[i + 1] = first[i] + round_up(static_cast<std::int64_t>(columns[i]->size()), kColumnAlignment);
+  const auto staged = empty(*device_.host, {first.back()}, DType::i32, Tag::staging, run_->stream);
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    std::copy(columns[i]->begin(), columns[i]->end(), staged.data<std::int32_t>() + first[i]);
+  const auto all = run_->empty(staged.shape(), DType::i32, Tag::data);
+  copy_bytes(all, staged, run_->stream);
+  const auto column = [&](std::size_t i) {
+    return all.slice(first[i], static_cast<std::int64_t>(columns[i]->size()));
   };
-  return {.tokens = put(b.tokens),
-          .targets = put(b.targets),
-          .position = put(b.position),
-          .q_index = put(b.q_index),
-          .first_visible = put(b.first_visible),
-          .k_index = put(b.k_index),
+  return {.tokens = column(0),
+          .targets = column(1),
+          .position = column(2),
+          .q_index = column(3),
+          .first_visible = column(4),
+          .k_index = column(5),
           .sequence = b.sequence,
           .visible_pairs = visible_pairs(b)};
 }
@@ -70,7 +85,7 @@ StepLoss Engine::total_loss(std::int64_t valid_tokens) {
   for (auto* group :
        {&mesh_->over({Axis::replicate, Axis::shard, Axis::cp}, "loss"), &mesh_->over({Axis::pp}, "stages")})
     group->all_reduce(loss_, Reduce::sum, run_->stream).wait(run_->stream);
-  return {.sum = to_host(loss_, run_->stream)[0], .valid_tokens = valid_tokens};
+  return {.valid_tokens = valid_tokens, .loss = HostCopy(loss_, *device_.host, run_->stream)};
 }
 
 const Schedule& Engine::schedule_for(int micro_batches, bool gradient) {
@@ -108,15 +123,18 @@ StepLoss Engine::accumulate(std::span<const MicroBatch> micro_batches, std::int6
   return total_loss(valid_tokens);
 }
 
-StepReport Engine::update(const StepLoss& loss, double lr) {
-  if (loss.valid_tokens == 0) {
-    auto report = optimizer_->report(*run_);
-    optimizer_->set_counts(*run_, report.steps, report.skipped + 1);
-    return {.grad_norm = 0, .applied = false, .steps = report.steps, .skipped = report.skipped + 1};
-  }
+PendingReport Engine::skip_update() {
+  auto report = optimizer_->report(*run_);
+  ++report.skipped;
+  optimizer_->set_counts(*run_, report.steps, report.skipped);
+  return PendingReport({.grad_norm = 0, .applied = false, .steps = report.steps, .skipped = report.skipped});
+}
+
+PendingReport Engine::begin_update(const StepLoss& loss, double lr) {
+  if (loss.valid_tokens == 0) return skip_update();
   optimizer_->step(*run_, params_, lr);
   shards_changed();
-  return optimizer_->report(*run_);
+  return PendingReport(HostCopy(optimizer_->control(), *device_.host, run_->stream));
 }
 
 StepLoss Engine::evaluate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens) {
@@ -127,10 +145,12 @@ StepLoss Engine::evaluate(std::span<const MicroBatch> micro_batches, std::int64_
 Engine::Agreement Engine::agree(std::int64_t value, bool flag) {
   const bool counts = mesh_->coordinate(Axis::tp) == 0 && mesh_->coordinate(Axis::pp) == 0;
   const std::array<double, 2> mine{counts ? static_cast<double>(value) : 0.0, flag ? 1.0 : 0.0};
-  auto message =
-      upload(*memory_, std::span<const double>(mine), {2}, DType::f64, Tag::communication, run_->stream);
-  mesh_->world().all_reduce(message, Reduce::sum, run_->stream).wait(run_->stream);
-  const auto all = to_host(message, run_->stream);
+  const auto memory = options_.make_memory ? options_.make_memory() : device_.host;
+  CpuStream host;
+  const auto message =
+      upload(*memory, std::span<const double>(mine), {2}, DType::f64, Tag::communication, host);
+  mesh_->world().all_reduce(message, Reduce::sum, host).wait(host);
+  const auto all = to_host(message, host);
   return {.sum = static_cast<std::int64_t>(all[0]), .flag = all[1] > 0};
 }
 

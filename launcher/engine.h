@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "core/host_copy.h"
 #include "data/sampler.h"
+#include "launcher/compute_device.h"
 #include "model/init.h"
 #include "model/optimizer.h"
 #include "model/rank_stages.h"
@@ -18,6 +20,7 @@ struct EngineOptions {
   ModelConfig model;  // completed
   MeshShape mesh;
   DType dtype = DType::f32;
+  Device device;    // of this rank
   int threads = 1;  // CPU threads of this rank
   StageOptions stage;
   PipelineOptions pipeline;
@@ -29,11 +32,25 @@ struct EngineOptions {
   std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>)> wrap_backend;
 };
 
-// What the step's forward passes saw, over all ranks.
+// What the step's forward passes saw, over all ranks. The sum is on its way from the device: asking for it
+// waits.
 struct StepLoss {
-  double sum = 0;                 // cross entropy summed over targets
   std::int64_t valid_tokens = 0;  // targets
-  double mean() const { return valid_tokens == 0 ? 0 : sum / static_cast<double>(valid_tokens); }
+  HostCopy loss;                  // [1]
+  double sum() const { return loss.values().at(0); }  // cross entropy summed over targets
+  double mean() const { return valid_tokens == 0 ? 0 : sum() / static_cast<double>(valid_tokens); }
+};
+
+// What an update did, likewise.
+class PendingReport {
+ public:
+  explicit PendingReport(StepReport known) : known_(known) {}
+  explicit PendingReport(HostCopy control) : control_(std::move(control)) {}
+  StepReport get() const { return known_ ? *known_ : report_of(control_.values()); }
+
+ private:
+  std::optional<StepReport> known_;
+  HostCopy control_;
 };
 
 class Engine {
@@ -44,11 +61,12 @@ class Engine {
   // Fresh parameters, zero moments, step 0.
   void initialize(const InitOptions& init);
   // Gradients of the sum over this step's targets divided by `valid_tokens` (of the whole step, all ranks),
-  // complete and reduced on return. All ranks pass equally many micro-batches. Collective.
+  // complete and reduced for work that is queued after. All ranks pass equally many micro-batches. Collective.
   StepLoss accumulate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
   // Clips and applies the gradients; without targets in the step nothing is applied and the step counts as
-  // skipped.
-  StepReport update(const StepLoss& loss, double lr);
+  // skipped. Does not wait for the device.
+  PendingReport begin_update(const StepLoss& loss, double lr);
+  StepReport update(const StepLoss& loss, double lr) { return begin_update(loss, lr).get(); }
   // Loss without gradients. Collective.
   StepLoss evaluate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
   // Logits of the micro-batch's rows on this context rank, row-major [rows, vocabulary], on every rank.
@@ -56,7 +74,7 @@ class Engine {
   std::vector<double> logits(const MicroBatch& micro_batch);
 
   // Sum over the world of values that only one tp and pp rank of each data rank counts, and the largest flag
-  // of all ranks.
+  // of all ranks. Between hosts: the device goes on working.
   struct Agreement {
     std::int64_t sum = 0;
     bool flag = false;
@@ -70,8 +88,8 @@ class Engine {
   const ParamTable& table() const { return stages_->table(); }
   const PipelinePlan& pipeline() const { return plan_; }
   Optimizer& optimizer() { return *optimizer_; }
-  Memory& memory() { return *memory_; }
-  Backend& backend() { return *backend_; }
+  Memory& memory() { return *device_.memory; }
+  Backend& backend() { return *device_.backend; }
   std::span<ShardedParam* const> params() const { return params_; }
   // Shards were written from outside (a load): weights are collected again before the next use.
   void shards_changed();
@@ -79,14 +97,13 @@ class Engine {
  private:
   TokenRows rows_of(const MicroBatch& micro_batch) const;
   StepLoss total_loss(std::int64_t valid_tokens);
+  PendingReport skip_update();
   const Schedule& schedule_for(int micro_batches, bool gradient);
   void run_micro_batches(std::span<const MicroBatch> micro_batches, const LossRequest& request);
   Tensor run_to_logits(const MicroBatch& micro_batch);
 
   EngineOptions options_;
-  std::shared_ptr<Memory> memory_;
-  CpuStream stream_;
-  std::unique_ptr<Backend> backend_;
+  ComputeDevice device_;
   std::unique_ptr<DeviceMesh> mesh_;
   std::optional<Run> run_;
   PipelinePlan plan_;

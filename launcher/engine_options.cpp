@@ -1,6 +1,8 @@
 // Copies settings, fills in what 0 stands for.
 #include "launcher/engine_options.h"
 
+#include "launcher/rank_device.h"
+
 namespace fivefold {
 
 namespace {
@@ -8,32 +10,41 @@ constexpr std::int64_t kLossRows =
     1024;  // logits of so many rows at a time unless train.loss_rows says otherwise
 
 // auto: weights come and go around their use without a pipeline, once a step with one.
-ZeroPolicy zero_policy(const ParallelConfig& p) {
-  return {
-      .stage = p.zero,
-      .reduce_each_micro_batch = p.reduce == ReduceWhen::micro_batch,
-      .reshard_after_use = p.reshard == Reshard::always || (p.reshard == Reshard::automatic && p.pp == 1)};
+ZeroPolicy zero_policy(const ParallelConfig& p, const TrainConfig& train) {
+  return {.stage = p.zero,
+          .reduce_each_micro_batch = p.reduce == ReduceWhen::micro_batch,
+          .reshard_after_use = p.reshard == Reshard::always || (p.reshard == Reshard::automatic && p.pp == 1),
+          .storage = state_storage(train)};
 }
 
 }  // namespace
 
 EngineOptions engine_options(const Config& config, int world) {
   const auto& o = config.optimizer;
-  return {
-      .model = config.model,
-      .mesh = mesh_shape(config.parallel, world),
-      .dtype = config.train.precision,
-      .threads = config.train.threads,
-      .stage = {.recompute = config.train.recompute,
-                .zero = zero_policy(config.parallel),
-                .cp_strategy = config.parallel.cp_strategy,
-                .loss_rows = config.train.loss_rows > 0 ? config.train.loss_rows : kLossRows,
-                .context = sequence_length(config)},
-      .pipeline = {.schedule = config.parallel.schedule,
-                   .chunks = config.parallel.chunks,
-                   .stage_layers = config.parallel.stage_layers},
-      .optimizer = {
-          .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip}};
+  return {.model = config.model,
+          .mesh = mesh_shape(config.parallel, world),
+          .dtype = config.train.precision,
+          .threads = config.train.threads,
+          .stage = {.recompute = config.train.recompute,
+                    .zero = zero_policy(config.parallel, config.train),
+                    .cp_strategy = config.parallel.cp_strategy,
+                    .loss_rows = config.train.loss_rows > 0 ? config.train.loss_rows : kLossRows,
+                    .context = sequence_length(config)},
+          .pipeline = {.schedule = config.parallel.schedule,
+                       .chunks = config.parallel.chunks,
+                       .stage_layers = config.parallel.stage_layers},
+          .optimizer = {.beta1 = o.beta1,
+                        .beta2 = o.beta2,
+                        .eps = o.eps,
+                        .weight_decay = o.weight_decay,
+                        .clip = o.clip},
+          .memory = {.limit_bytes = config.train.memory_limit_bytes}};
+}
+
+EngineOptions engine_options(const Config& config, const RankContext& context) {
+  auto options = engine_options(config, context.world_size());
+  options.device = rank_device(config.train, context);
+  return options;
 }
 
 SaveOptions save_options(const Config& config) {

@@ -14,7 +14,9 @@
 #include "launcher/generate.h"
 #include "launcher/model_state.h"
 #include "launcher/options.h"
+#include "launcher/rank_device.h"
 #include "launcher/supported.h"
+#include "launcher/values.h"
 #include "launcher/world.h"
 
 namespace fivefold {
@@ -40,6 +42,7 @@ const std::vector<ArgumentSpec>& specs() {
       {"--top-p", "P", "then among the fewest that have probability P together"},
       {"--seed", "S", "another seed, another text (default 1)"},
       {"--greedy", "", "always the likeliest token"},
+      {"--device", "NAME", "auto, cpu or cuda (default auto: a CUDA device where there is one)"},
       {"--threads", "N", "CPU threads (default: the usable cores)"}};
   return table;
 }
@@ -127,10 +130,19 @@ std::vector<std::int32_t> prompt_of(const Arguments& a, const Source& source, co
   return ids;
 }
 
-EngineOptions engine_for(const Source& source, int threads) {
+TrainConfig device_wanted(const Arguments& a) {
+  const auto text = a.text("--device");
+  const auto codec = choice<DeviceChoice>();
+  const auto parsed = codec.parse(text.empty() ? "auto" : text);
+  if (!parsed) throw UserError(str("--device is ", list_of(codec.allowed), ", not '", text, "'"));
+  return {.device = *parsed};
+}
+
+EngineOptions engine_for(const Source& source, Device device, int threads) {
   return {.model = source.config.model,
           .mesh = {},
           .dtype = DType::f32,
+          .device = device,
           .threads = threads,
           .stage = {.zero = {.trains = false}}};
 }
@@ -167,9 +179,10 @@ int run_generate(const Arguments& a) {
   const auto tokenizer = tokenizer_of(source, a.text("--tokenizer"));
   const auto prompt = prompt_of(a, source, tokenizer.get());
   if (tokenizer) options.stop = tokenizer->end_of_document();
-  const auto engine_options = engine_for(source, static_cast<int>(a.integer("--threads", 1, usable_cores())));
+  const auto threads = static_cast<int>(a.integer("--threads", 1, usable_cores()));
+  const auto wanted = device_wanted(a);
   return run_world({.ranks = 1, .transport = TransportName::thread}, [&](RankContext& context) {
-    Engine engine(engine_options, context.transport, context.slots);
+    Engine engine(engine_for(source, rank_device(wanted, context), threads), context.transport, context.slots);
     load_model(fs, source, engine);
     TokenDecoder decoder(engine);
     Printer print(a.has("--prompt") ? tokenizer.get() : nullptr);

@@ -101,7 +101,14 @@ bool is_hf_folder(const std::filesystem::path& path) { return std::filesystem::e
 void load_hf_weights(Engine& engine, const std::filesystem::path& dir) {
   PosixFileSystem fs;
   const HfWeights weights(fs, dir, engine.options().model);
-  for (const auto* p : engine.params()) weights.read(p->param->name, p->param->storage_box, p->master);
+  CpuStream host;
+  const auto memory = make_cpu_memory();
+  for (const auto* p : engine.params()) {
+    const auto& box = p->param->storage_box;
+    const auto staged = empty(*memory, box.shape(), engine.run().accum(), Tag::staging, host);
+    weights.read(p->param->name, box, staged);
+    p->write_master(engine.run(), staged);
+  }
 }
 
 }  // namespace fivefold

@@ -1,5 +1,5 @@
-// The engine's state as named tensors for checkpoints: model/..., master/... where it is apart, adam_m/...,
-// adam_v/...
+// The engine's state as named tensors for checkpoints: model/..., master/... where the compute dtype is less,
+// adam_m/..., adam_v/...; the same whatever the storage options are.
 #pragma once
 #include <vector>
 

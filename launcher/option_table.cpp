@@ -172,10 +172,15 @@ Section train_section() {
       .add("deterministic", &P::deterministic, boolean(), "same bits from the same layout")
       .add("recompute", &P::recompute, choice<RecomputePolicy>(), "activations to compute again in backward")
       .add("loss_rows", &P::loss_rows, integer(0), "rows of logits alive at once; 0: chosen by size")
-      .add("master", &P::master, storage_dtype(),
-           "storage of master weights; auto: f64 in f64 runs, else f32")
-      .add("moments", &P::moments, storage_dtype(), "storage of Adam's moments; auto as above")
+      .add("master", &P::master, choice<MasterStorage>(),
+           "storage of master weights; auto: f64 in f64 runs, else f32; split: the same f32 in two halves, "
+           "one of "
+           "them the bf16 weights; bf16: those alone, small updates are lost")
+      .add("moments", &P::moments, storage_dtype(),
+           "storage of Adam's moments; auto: f64 in f64 runs, else f32")
       .add("gradients", &P::gradients, storage_dtype(), "storage of summed gradients; auto as above")
+      .add("memory_limit", &P::memory_limit_bytes, size_in_bytes(),
+           "most memory of a rank's tensors; 0: what the device has")
       .add("max_skips", &P::max_skips, integer(0), "updates skipped in a row before the run fails")
       .take();
 }

@@ -59,7 +59,7 @@ int compare_layout(RankContext& context, const Config& config, std::int64_t step
 }
 
 int compare_reference(RankContext& context, const Config& config, const Reference& reference) {
-  auto options = engine_options(config, context.world_size());
+  auto options = engine_options(config, context);
   options.optimizer = reference.optimizer;
   Engine engine(std::move(options), context.transport, context.slots);
   const auto result = compare_with_reference(engine, reference, config.train.micro_batch);
@@ -91,7 +91,7 @@ int parity_command(std::span<const std::string> args) {
   std::optional<Reference> reference;
   if (stored) reference = read_reference(fs, line.own.text("--reference"));
   const auto config = resolve(stored ? with_reference(line.settings, *reference) : line.settings).config;
-  const WorldOptions world{.ranks = line.ranks(), .transport = config.parallel.transport};
+  const auto world = world_options(config, line.ranks());
   const int ranks = world_size(world, read_launch_environment());
   check(config, ranks);
   check_supported(config);

@@ -5,6 +5,7 @@
 
 #include "core/transfer.h"
 #include "launcher/parity_side.h"
+#include "launcher/rank_device.h"
 
 namespace fivefold {
 
@@ -58,10 +59,11 @@ class Comparer {
         dtype_(config.train.precision),
         lr_(config.optimizer.lr),
         infos_(parameter_list(config.model)),
-        layout_(config, context.transport, context.slots, source_) {
+        device_(rank_device(config.train, context)),
+        layout_(config, context.transport, context.slots, device_, source_) {
     if (context.world_rank() != 0) return;
-    alone_.emplace(config, dtype_, source_);
-    if (dtype_ == DType::bf16) exact_.emplace(config, DType::f32, source_);
+    alone_.emplace(config, dtype_, device_, source_);
+    if (dtype_ == DType::bf16) exact_.emplace(config, DType::f32, device_, source_);
   }
 
   LayoutParity run(std::int64_t steps, const std::function<void(Engine&)>& spoil) {
@@ -211,6 +213,7 @@ class Comparer {
   DType dtype_;
   double lr_;
   std::vector<ParamInfo> infos_;
+  Device device_;
   ParitySide layout_;
   std::optional<ParityAlone> alone_, exact_;  // on world rank 0
   std::vector<std::string> culprits_;

@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kEps = 1e-6, kNoise = 0.1;
 
-EngineOptions options_of(const Config& config, int world) {
+EngineOptions options_of(const Config& config, int world, Device device) {
   auto options = engine_options(config, world);
+  options.device = device;
   options.optimizer.eps = kEps;
   return options;
 }
@@ -41,10 +42,10 @@ BatchSource parity_batches(const Config& config) {
 }
 
 ParitySide::ParitySide(const Config& config, Transport& transport, const std::vector<HostSlot>& slots,
-                       const BatchSource& source)
+                       Device device, const BatchSource& source)
     : source_(source),
       lr_(config.optimizer.lr),
-      engine_(options_of(config, transport.world().size()), transport, slots),
+      engine_(options_of(config, transport.world().size(), device), transport, slots),
       plan_(plan_batches(engine_.mesh(), config.train.global_batch, config.train.micro_batch,
                          config.model.window, config.parallel.cp_strategy)) {
   engine_.initialize({.seed = config.run.seed, .one_dimensional_noise = kNoise});
@@ -58,9 +59,9 @@ double ParitySide::accumulate(std::int64_t step) {
 
 double ParitySide::update() { return engine_.update(loss_, lr_).grad_norm; }
 
-ParityAlone::ParityAlone(const Config& config, DType dtype, const BatchSource& source)
+ParityAlone::ParityAlone(const Config& config, DType dtype, Device device, const BatchSource& source)
     : transport_(make_lone_transport()),
-      side_(for_one_rank(config, dtype), *transport_, {HostSlot{"", 0}}, source) {}
+      side_(for_one_rank(config, dtype), *transport_, {HostSlot{"", 0}}, device, source) {}
 
 std::vector<double> ParityAlone::values(const Param& param, Tensor ShardedParam::*member) {
   auto& engine = side_.engine();

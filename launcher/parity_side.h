@@ -13,7 +13,7 @@ class ParitySide {
  public:
   // Fresh weights of run.seed with one-dimensional parameters moved; eps 1e-6. `source` outlives this.
   // Collective.
-  ParitySide(const Config& config, Transport& transport, const std::vector<HostSlot>& slots,
+  ParitySide(const Config& config, Transport& transport, const std::vector<HostSlot>& slots, Device device,
              const BatchSource& source);
 
   Engine& engine() { return engine_; }
@@ -34,7 +34,7 @@ class ParitySide {
 // it.
 class ParityAlone {
  public:
-  ParityAlone(const Config& config, DType dtype, const BatchSource& source);
+  ParityAlone(const Config& config, DType dtype, Device device, const BatchSource& source);
 
   ParitySide& side() { return side_; }
   // A whole tensor, row-major.

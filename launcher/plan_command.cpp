@@ -43,7 +43,6 @@ int world_of(const CommandLine& line, const ParallelConfig& p) {
 
 // A plan is made for machines that this one need not be.
 Config for_any_machine(Config config) {
-  config.train.device = DeviceChoice::automatic;
   config.parallel.transport = TransportName::automatic;
   return config;
 }

@@ -21,15 +21,10 @@ const std::vector<Limit>& limits() {
       {"model.experts", {"0"}},
       {"model.kv_rank", {"0"}},
       {"parallel.ep", {"1"}},
-      {"parallel.transport", {"auto", "thread", "mpi"}},
+      {"parallel.transport", {"auto", "thread", "mpi", "nccl"}},
       {"parallel.overlap", {"true"}},
       {"parallel.moe_arena", {"0B"}},
       {"parallel.route_force", {"none"}},
-      {"train.device", {"auto", "cpu"}},
-      {"train.deterministic", {"true"}},
-      {"train.master", {"auto"}},
-      {"train.moments", {"auto"}},
-      {"train.gradients", {"auto"}},
       {"checkpoint.async", {"off"}},
       {"checkpoint.staging", {"1GiB"}},
       {"launch.deadline_init", {"5m"}},
@@ -38,7 +33,6 @@ const std::vector<Limit>& limits() {
       {"launch.restarts", {"3"}},
       {"launch.hash_every", {"0"}},
       {"log.tensorboard", {"false"}},
-      {"log.trace", {"false"}},
   };
   return table;
 }

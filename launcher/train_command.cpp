@@ -5,6 +5,7 @@
 
 #include "launcher/command_line.h"
 #include "launcher/explain.h"
+#include "launcher/memory_advice.h"
 #include "launcher/supported.h"
 #include "launcher/trainer.h"
 
@@ -27,7 +28,7 @@ int train_command(std::span<const std::string> args) {
   if (line.settings.empty())
     throw UserError("train needs a configuration: --config FILE, or --section.key=value settings");
   const auto resolved = resolve(line.settings);
-  const WorldOptions world{.ranks = line.ranks(), .transport = resolved.config.parallel.transport};
+  const auto world = world_options(resolved.config, line.ranks());
   check(resolved.config, world_size(world, read_launch_environment()));
   check_supported(resolved.config);
   check_training(resolved.config);
@@ -35,7 +36,8 @@ int train_command(std::span<const std::string> args) {
   return run_world(world, [&](RankContext& context) {
     if (line.own.has(kExplainOption) && context.world_rank() == 0)
       std::fputs(explain_gradients(resolved.config, context.world_size()).c_str(), stdout);
-    return Trainer(resolved, context, signals).run();
+    return with_memory_advice(resolved.config, context.world_size(),
+                              [&] { return Trainer(resolved, context, signals).run(); });
   });
 }
 

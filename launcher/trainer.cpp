@@ -12,6 +12,7 @@
 #include "launcher/affinity.h"
 #include "launcher/agreement.h"
 #include "launcher/batches.h"
+#include "launcher/device_peak.h"
 #include "launcher/engine_options.h"
 #include "launcher/model_state.h"
 
@@ -35,6 +36,18 @@ LogOptions log_options(const Config& config, const RankContext& context, const s
   return {.world_rank = context.world_rank(), .level = config.log.level, .file = file};
 }
 
+// Null unless the run is traced.
+std::shared_ptr<RankTrace> make_trace(const Config& config, int world_rank) {
+  if (!config.log.trace) return nullptr;
+  return std::make_shared<RankTrace>(world_rank, run_directory(config.run).trace(world_rank));
+}
+
+EngineOptions traced(EngineOptions options, const std::shared_ptr<RankTrace>& trace) {
+  if (trace)
+    options.wrap_backend = [trace](std::unique_ptr<Backend> inner) { return trace->around(std::move(inner)); };
+  return options;
+}
+
 }  // namespace
 
 Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const StopSignals& signals)
@@ -45,7 +58,9 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
       leads_(context.world_rank() == 0),
       directory_(run_directory(config_.run)),
       data_(open_train_data(config_)),
-      engine_(engine_options(config_, context.world_size()), context.transport, context.slots),
+      trace_(make_trace(config_, context.world_rank())),
+      engine_(traced(engine_options(config_, context), trace_), context.transport, context.slots),
+      peak_flops_(peak_flops(engine_.options())),
       position_(begin()),
       log_(log_options(config_, context, directory_.log(context.world_rank()).string())),
       plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch,
@@ -54,6 +69,7 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
       bar_(leads_ && stderr_is_terminal()) {
   if (position_.resumed_from) saved_step_ = position_.step;
   if (leads_) announce();
+  if (trace_) trace_->start(trace_window(config_.run.steps - attempts_done()), engine_.mesh());
 }
 
 // A run that is refused leaves nothing behind: what is said here goes to a file only where the run has a
@@ -104,26 +120,46 @@ int Trainer::run() {
     save();
     log_.info("stopped on request after step ", position_.step, "; run the same command to go on");
   }
+  if (trace_) trace_->finish();
   context_.transport.world().barrier();
   return stopped ? kExitResume : 0;
 }
 
+// On a device the host queues a step's gradients while the device is still busy with the step before, whose
+// report it needs only for the learning rate of this one's update.
 bool Trainer::step() {
+  if (trace_) trace_->begin_step();
   const auto start = Clock::now();
   auto& ledger = context_.transport.world().ledger();
   ledger.set_activity("data/next_batch");
   const auto batches = step_batches(data_.train, plan_, position_.samples);
   ledger.set_activity("train/step");
   const auto agreed = engine_.agree(valid_targets(batches), stop_wanted());
-  if (agreed.flag) return false;
-  const auto loss = engine_.accumulate(batches, agreed.sum);
+  if (agreed.flag) {
+    finish_step();
+    return false;
+  }
+  auto loss = engine_.accumulate(batches, agreed.sum);
+  finish_step();
+  ledger.set_activity("train/update");
   const double lr = lr_at(schedule_, position_.step);
-  const auto report = engine_.update(loss, lr);
+  auto report = engine_.begin_update(loss, lr);
   position_.samples += config_.train.global_batch;
+  pending_.emplace(Pending{std::move(loss), std::move(report), lr, position_.samples, start});
+  if (engine_.options().device.kind == DeviceKind::cpu) finish_step();
+  return true;
+}
+
+void Trainer::finish_step() {
+  if (!pending_) return;
+  const auto report = pending_->report.get();
+  const auto now = Clock::now();
+  const std::chrono::duration<double> took = now - std::max(pending_->start, last_finish_);
+  last_finish_ = now;
   position_.step = report.steps;
   position_.skipped = report.skipped;
-  after_step(loss, report, lr, seconds_since(start));
-  return true;
+  const auto step = *std::exchange(pending_, std::nullopt);
+  after_step(step, report, took.count());
 }
 
 void Trainer::watch_skips(const StepReport& report) {
@@ -136,7 +172,7 @@ void Trainer::watch_skips(const StepReport& report) {
                     config_.train.max_skips, ": the loss has diverged or the data has no targets"));
 }
 
-void Trainer::after_step(const StepLoss& loss, const StepReport& report, double lr, double seconds) {
+void Trainer::after_step(const Pending& step, const StepReport& report, double seconds) {
   watch_skips(report);
   mean_step_seconds_ = mean_step_seconds_ == 0 ? seconds : 0.9 * mean_step_seconds_ + 0.1 * seconds;
   if (!leads_) return;
@@ -144,15 +180,16 @@ void Trainer::after_step(const StepLoss& loss, const StepReport& report, double 
   const auto tokens = config_.train.global_batch * sequence;
   const StepMetrics metrics{
       .step = position_.step,
-      .samples = position_.samples,
-      .loss = loss.mean(),
+      .samples = step.samples,
+      .loss = step.loss.mean(),
       .grad_norm = report.grad_norm,
-      .lr = lr,
+      .lr = step.lr,
       .tokens = tokens,
-      .valid_tokens = loss.valid_tokens,
+      .valid_tokens = step.loss.valid_tokens,
       .step_seconds = seconds,
       .devices = context_.world_size(),
       .model_flops = model_flops_per_token(config_.model, sequence) * static_cast<double>(tokens),
+      .peak_flops = peak_flops_,
       .memory_peak_bytes = engine_.memory().report().peak_total,
       .skipped = report.skipped};
   metrics_->write(metrics);
@@ -174,27 +211,31 @@ void Trainer::show(const StepMetrics& m) {
 
 void Trainer::evaluate() {
   if (!data_.valid) return;
+  context_.transport.world().ledger().set_activity("evaluate");
   auto plan = plan_;
   plan.global_batch = std::min(plan.global_batch, data_.valid->samples());
-  StepLoss total;
+  finish_step();
+  double sum = 0;
+  std::int64_t valid_tokens = 0;
   for (std::int64_t b = 0; b < config_.data.eval_batches && b * plan.global_batch < data_.valid->samples();
        ++b) {
     const auto batches = step_batches(*data_.valid, plan, b * plan.global_batch);
     const auto loss = engine_.evaluate(batches, engine_.agree(valid_targets(batches), false).sum);
-    total.sum += loss.sum;
-    total.valid_tokens += loss.valid_tokens;
+    sum += loss.sum();
+    valid_tokens += loss.valid_tokens;
   }
   if (!leads_) return;
+  const double mean = valid_tokens == 0 ? 0 : sum / static_cast<double>(valid_tokens);
   bar_.clear();
   metrics_->write(ValidMetrics{.step = position_.step,
                                .samples = position_.samples,
-                               .loss = total.mean(),
-                               .valid_tokens = total.valid_tokens});
-  log_.info("validation after step ", position_.step, ": loss ", total.mean(), " over ", total.valid_tokens,
-            " tokens");
+                               .loss = mean,
+                               .valid_tokens = valid_tokens});
+  log_.info("validation after step ", position_.step, ": loss ", mean, " over ", valid_tokens, " tokens");
 }
 
 void Trainer::save() {
+  finish_step();
   if (saved_step_ == position_.step) return;  // a second save at the same step would not differ in weights
   context_.transport.world().ledger().set_activity("checkpoint/save");
   PosixFileSystem fs;

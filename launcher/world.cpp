@@ -3,7 +3,10 @@
 
 #include <atomic>
 
+#include "core/cuda.h"
+#include "launcher/device_choice.h"
 #include "parallel/comm/mpi_comm.h"
+#include "parallel/comm/nccl_comm.h"
 #include "parallel/comm/thread_world.h"
 #include "parallel/mesh/host_slots.h"
 
@@ -12,7 +15,7 @@ namespace fivefold {
 namespace {
 
 bool over_mpi(const WorldOptions& options, const LaunchEnvironment& environment) {
-  if (options.transport == TransportName::mpi) return true;
+  if (options.transport == TransportName::mpi || options.transport == TransportName::nccl) return true;
   return options.transport == TransportName::automatic && options.ranks == 0 && environment.mpi;
 }
 
@@ -30,20 +33,57 @@ void refuse_contradictions(const WorldOptions& options, const LaunchEnvironment&
   if (started > 1 && options.transport == TransportName::thread)
     throw UserError(str("parallel.transport=thread joins ranks of one process, but ", environment.launcher,
                         " started ", started, "; use auto or mpi"));
-  if (options.ranks > 0 && options.transport == TransportName::mpi)
-    throw UserError(str("parallel.transport=mpi joins the processes of mpirun or srun, but --ranks ",
+  const bool processes = options.transport == TransportName::mpi || options.transport == TransportName::nccl;
+  const auto* name = options.transport == TransportName::mpi ? "mpi" : "nccl";
+  if (options.ranks > 0 && processes)
+    throw UserError(str("parallel.transport=", name, " joins the processes of mpirun or srun, but --ranks ",
                         options.ranks,
                         " makes ranks of one process; leave out --ranks, or use transport auto or thread"));
-  if (options.transport == TransportName::mpi && !mpi_available())
-    throw UserError(
-        "parallel.transport=mpi needs a build with MPI; this one has none: use thread with --ranks N");
+  if (processes && !mpi_available())
+    throw UserError(str("parallel.transport=", name,
+                        " needs a build with MPI; this one has none: use thread with --ranks N"));
 }
 
-RankContext context_of(Transport& transport, const LaunchEnvironment& environment) {
-  return {transport, gather_host_slots(transport.world(), host_name(), environment.local_rank)};
+// What every rank sees, told to all.
+std::vector<RankView> gather_views(Communicator& world, const std::vector<HostSlot>& slots) {
+  std::string mine;
+  for (int device = 0; device < cuda_device_count(); ++device) mine += cuda_device_uuid(device) + '\n';
+  const auto told = world.gather_bytes(mine);
+  std::vector<RankView> views;
+  for (std::size_t r = 0; r < slots.size(); ++r) {
+    auto& view = views.emplace_back(RankView{slots[r].host, slots[r].local_rank, {}});
+    std::istringstream lines(told[r]);
+    for (std::string line; std::getline(lines, line);) view.gpus.push_back(line);
+  }
+  return views;
+}
+
+// Over NCCL where that is possible, else over the MPI transport that is there already.
+void run_over(Transport& mpi, const WorldOptions& options, const LaunchEnvironment& environment,
+              const std::function<void(RankContext&)>& body) {
+  auto slots = gather_host_slots(mpi.world(), host_name(), environment.local_rank);
+  const auto views = options.on_gpus ? gather_views(mpi.world(), slots) : std::vector<RankView>{};
+  std::unique_ptr<Transport> nccl;
+  if (uses_nccl(options.transport, options.on_gpus, nccl_available(), views)) {
+    const auto& own = views[static_cast<std::size_t>(mpi.world().rank())];
+    nccl = make_nccl_transport(mpi, gpu_of(own.local_rank, static_cast<int>(own.gpus.size())), {.deadline_init = options.deadline_init});
+  }
+  RankContext context{nccl ? *nccl : mpi, std::move(slots)};
+  body(context);
 }
 
 }  // namespace
+
+WorldOptions world_options(const Config& config, int ranks) {
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
+  };
+  return {.ranks = ranks,
+          .transport = config.parallel.transport,
+          .on_gpus = wants_gpus(config.train),
+          .deadline_init = milliseconds(config.launch.deadline_init_s),
+          .deadline_step = milliseconds(config.launch.deadline_step_s)};
+}
 
 int world_size(const WorldOptions& options, const LaunchEnvironment& environment) {
   refuse_contradictions(options, environment);
@@ -54,17 +94,21 @@ int run_world(const WorldOptions& options, const std::function<int(RankContext&)
   const auto environment = read_launch_environment();
   const int size = world_size(options, environment);
   std::atomic<int> result{0};
-  const auto run = [&](Transport& transport) {
-    auto context = context_of(transport, environment);
+  const auto run = [&](RankContext& context) {
     FF_CHECK_EQ(context.world_size(), size, "ranks that MPI joined against those its launcher announced");
     const int code = body(context);
     for (int seen = result; code > seen && !result.compare_exchange_weak(seen, code);) {
     }
   };
+  const auto run_thread = [&](Transport& transport) {
+    RankContext context{transport, gather_host_slots(transport.world(), host_name(), environment.local_rank)};
+    run(context);
+  };
+  const auto run_process = [&](Transport& transport) { run_over(transport, options, environment, run); };
   if (over_mpi(options, environment))
-    run_mpi_rank(run, {.keep_all = options.keep_ledgers});
+    run_mpi_rank(run_process, {.keep_all = options.keep_ledgers});
   else
-    run_ranks(size, run, {.patience = std::chrono::hours(1), .keep_all = options.keep_ledgers});
+    run_ranks(size, run_thread, {.patience = std::chrono::hours(1), .keep_all = options.keep_ledgers});
   return result;
 }
 

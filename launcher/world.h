@@ -1,6 +1,7 @@
 // The ranks of a run: processes of mpirun or srun, threads of this process (--ranks N), or one rank alone.
 // Same code behind.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -22,7 +23,12 @@ struct WorldOptions {
   int ranks = 0;  // --ranks; 0: not given
   TransportName transport = TransportName::automatic;
   bool keep_ledgers = false;  // remember every transfer (tests)
+  bool on_gpus = false;       // ranks that see a GPU compute on it (wants_gpus)
+  std::chrono::milliseconds deadline_init{300'000}, deadline_step{600'000};  // launch.deadline_*
 };
+
+// `ranks`: --ranks, 0 where it is not given.
+WorldOptions world_options(const Config& config, int ranks);
 
 // How many ranks the run will have; known before anything starts. Throws UserError where --ranks, the
 // transport and the launcher contradict each other, or the launcher started several processes that MPI cannot

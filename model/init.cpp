@@ -30,21 +30,32 @@ Distribution distribution_of(const Param& param, const ModelConfig& config, cons
 
 }  // namespace
 
-void initial_values(const Param& param, const ModelConfig& config, const InitOptions& options, const Box& box,
-                    std::span<double> out) {
+RandomNormal initial_values(const Param& param, const ModelConfig& config, const InitOptions& options,
+                            const Box& box, const Tensor& x) {
   FF_CHECK(param.global.rank() <= 2, param.name, " has rank ", param.global.rank());
   const auto [mean, spread] = distribution_of(param, config, options);
-  const auto stream = hash_name(param.name);
   const bool matrix = param.global.rank() == 2;
-  const auto columns = matrix ? param.global[1] : 1;
-  const auto first = matrix ? box.begin[1] : 0, end = matrix ? box.end[1] : 1;
-  std::size_t at = 0;
-  for (auto row = box.begin[0]; row < box.end[0]; ++row)
-    for (auto column = first; column < end; ++column, ++at) {
-      const auto index = static_cast<std::uint64_t>(row * columns + column);
-      out[at] = spread == 0 ? mean : mean + spread * philox_normal(options.seed, stream, index);
-    }
-  FF_CHECK_EQ(at, out.size());
+  const auto rows = box.end[0] - box.begin[0], columns = matrix ? box.end[1] - box.begin[1] : 1;
+  const auto stride = matrix ? param.global[1] : 1;
+  return {.x = x ? x.view({rows, columns}) : x,
+          .seed = options.seed,
+          .sequence = hash_name(param.name),
+          .first = box.begin[0] * stride + (matrix ? box.begin[1] : 0),
+          .stride = stride,
+          .mean = mean,
+          .spread = spread};
+}
+
+void initial_values(const Param& param, const ModelConfig& config, const InitOptions& options, const Box& box,
+                    std::span<double> out) {
+  const auto op = initial_values(param, config, options, box, Tensor{});
+  const auto columns = param.global.rank() == 2 ? box.end[1] - box.begin[1] : 1;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const auto place = op.first + at / columns * op.stride + at % columns;
+    out[i] =
+        op.mean + op.spread * philox_normal(op.seed, op.sequence, static_cast<std::uint64_t>(place));
+  }
 }
 
 }  // namespace fivefold

@@ -1,6 +1,7 @@
 // Initial values. Element i of a parameter is f(seed, name, i) with i its index in the whole tensor, so every
 // layout starts bitwise equal and no two parameters are alike.
 #pragma once
+#include "kernels/ops/random.h"
 #include "model/config.h"
 #include "model/placement.h"
 
@@ -13,9 +14,12 @@ struct InitOptions {
   double one_dimensional_noise = 0;
 };
 
+// The op that writes the values of `box` of a parameter to `x`, as many elements, row-major.
 // Matrices: normal(0, init_std); the products that write to the residual stream (attention out, mlp down):
-// init_std divided by sqrt(2 layers) (Radford et al. 2019). Norm weights 1, biases 0. Writes the values of
-// `box` to host memory in row-major order, as double (rounded by whoever stores them).
+// init_std divided by sqrt(2 layers) (Radford et al. 2019). Norm weights 1, biases 0.
+RandomNormal initial_values(const Param& param, const ModelConfig& config, const InitOptions& options,
+                            const Box& box, const Tensor& x);
+// The same in host memory, as double.
 void initial_values(const Param& param, const ModelConfig& config, const InitOptions& options, const Box& box,
                     std::span<double> out);
 

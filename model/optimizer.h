@@ -19,22 +19,26 @@ struct StepReport {
   std::int64_t skipped = 0;  // refused updates so far
 };
 
+// Of the elements of StepControl::control.
+StepReport report_of(std::span<const double> control);
+
 class Optimizer {
  public:
   Optimizer(const Run& run, AdamWOptions options, int parameter_count);
-  // Gradients of `params` are complete (FsdpUnit::finish_grads). Collective over the world.
+  // Gradients of `params` (in global order) are complete (FsdpUnit::finish_grads). Collective over the world.
   void step(const Run& run, std::span<ShardedParam* const> params, double lr);
   // Waits for the device.
   StepReport report(const Run& run) const;
   // Applied and refused updates so far, when training goes on from a checkpoint.
   void set_counts(const Run& run, std::int64_t steps, std::int64_t skipped);
+  // [StepControl::kCount] f64 on the device, for those who do not wait: see report_of.
+  const Tensor& control() const { return control_; }
   // Squares of each parameter's gradient in global order, over all ranks, after step(): [parameter_count]
   // f64.
   const Tensor& squares() const { return sums_; }
 
  private:
   void global_norm(const Run& run, std::span<ShardedParam* const> params);
-  void update(const Run& run, ShardedParam& p, double lr) const;
   AdamWOptions options_;
   Tensor sums_;     // [parameter_count] f64
   Tensor control_;  // [StepControl::kCount] f64

@@ -17,6 +17,14 @@ int kv_parts(const ModelConfig& config, const MeshLayout& mesh) {
 
 Cut expert_cut(std::int64_t rows_per_expert) { return {.axes = {Axis::ep}, .unit = rows_per_expert}; }
 
+// A table of rows gets its gradient row by row, a vector from sums of a layer's own; the others from
+// products.
+bool products_only(const ParamInfo& info) {
+  const bool table = info.kind == ParamKind::embedding || info.kind == ParamKind::position;
+  const bool routes = info.kind == ParamKind::router || info.kind == ParamKind::shared_gate;
+  return info.shape.rank() == 2 && !table && !routes;
+}
+
 }  // namespace
 
 PartitionSpec compute_spec(const ParamInfo& info, const ModelConfig& config, const MeshLayout& mesh) {
@@ -64,6 +72,7 @@ std::deque<Param> place_parameters(const ModelConfig& config, const MeshLayout& 
     p.global = info.shape;
     p.index = static_cast<int>(params.size());
     p.decay = info.decay();
+    p.products_only = products_only(info);
     const bool expert = info.kind == ParamKind::expert_gate_up || info.kind == ParamKind::expert_down;
     p.view = expert ? View::sparse : View::dense;
     p.compute = compute_spec(info, config, mesh);

@@ -53,6 +53,9 @@ class RankTraffic {
  private:
   Bytes activation() const { return size_of(m_.dtype); }
   Bytes accumulator() const { return size_of(accum_dtype(m_.dtype)); }
+  Bytes gradient(const Param& param) const {
+    return m_.stage.zero.storage.bf16_gradients && param.products_only ? size_of(DType::bf16) : accumulator();
+  }
   std::int64_t micro_batches() const { return m_.schedule.micro_batches; }
   bool frees_weights() const { return m_.stage.zero.stage == 3 && m_.stage.zero.reshard_after_use; }
   std::int64_t forwards() const { return m_.stage.recompute == RecomputePolicy::full ? 2 : 1; }
@@ -179,13 +182,12 @@ class RankTraffic {
       const int storage = mesh_.size(axes);
       const auto shape = param->compute_box.shape();
       const auto padded = ceil_div(shape[0], storage) * shape.row_count();
-      add(axes, "weights",
-          (storage - 1) * padded * (unit.gathers * activation() + reductions * accumulator()));
+      const auto sum = gradient(*param);
+      add(axes, "weights", (storage - 1) * padded * (unit.gathers * activation() + reductions * sum));
       const auto replicas = replica_axes(*param, mesh_);
       const int ranks = mesh_.size(replicas.axes) / std::max(replicas.parts, 1);
-      add(replicas.axes, "weights", reductions * all_reduced(ranks, padded * accumulator()), replicas.parts);
-      if (tied_across(*param))
-        add({Axis::pp}, "tied", all_reduced(2, shape.count() * accumulator()), 0, true);
+      add(replicas.axes, "weights", reductions * all_reduced(ranks, padded * sum), replicas.parts);
+      if (tied_across(*param)) add({Axis::pp}, "tied", all_reduced(2, shape.count() * sum), 0, true);
     }
   }
 

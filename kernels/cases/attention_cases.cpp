@@ -120,7 +120,8 @@ Case<AttentionForward> forward_case(const Mask& mask, const Heads& heads, bool w
   add_inputs(c, mask, heads);
   c.output("out", &AttentionForward::out, {mask.queries(), heads.q, heads.value_dim},
            wide ? accum_dtype(dtype) : dtype);
-  c.output("lse", &AttentionForward::lse, {mask.queries(), heads.q}, accum_dtype(dtype));
+  c.output("lse", &AttentionForward::lse, {mask.queries(), heads.q}, accum_dtype(dtype)).cuts =
+      dtype == DType::bf16 ? heads.dim / 16 : 0;
   c.formula([loops = Loops{mask, heads}](const AttentionForward& op, auto& v) {
     forward_formula(loops, op.scale, v);
   });
@@ -133,7 +134,7 @@ Case<AttentionBackward> backward_case(const Mask& mask, const Heads& heads, bool
   const DType result = wide ? accum_dtype(dtype) : dtype;
   const Shape out{mask.queries(), heads.q, heads.value_dim};
   c.input("out", &AttentionBackward::out, out, result);
-  c.input("lse", &AttentionBackward::lse, {mask.queries(), heads.q}, accum_dtype(dtype));
+  c.input("lse", &AttentionBackward::lse, {mask.queries(), heads.q}, accum_dtype(dtype), uniform(9, 11));
   c.input("d_out", &AttentionBackward::d_out, out, dtype);
   c.output("dq", &AttentionBackward::dq, {mask.queries(), heads.q, heads.dim}, result);
   c.output("dk", &AttentionBackward::dk, {mask.keys(), heads.kv, heads.dim}, result);
@@ -153,12 +154,48 @@ Case<AttentionBackward> backward_case(const Mask& mask, const Heads& heads, bool
   return c;
 }
 
+// Heads of the widths that tensor cores take on a GPU, with rows about the edges of their tiles of 64 and
+// 128; windows, documents and chunks that end inside tiles; tiles that all, some and no rows see.
+template <class Add>
+void add_tile_edges(Add add) {
+  const std::vector<std::int64_t> documents{1, 40, 5, 64, 130, 33, 7}, real_lengths{80, 9, 0, 33};
+  add(causal_mask(1, 63), {2, 1, 64, 64});
+  add(causal_mask(2, 64), {2, 2, 96, 96});
+  add(causal_mask(1, 65), {4, 2, 128, 128});
+  add(causal_mask(1, 127), {2, 1, 96, 96}, true);
+  add(causal_mask(1, 128), {2, 1, 192, 128});
+  add(causal_mask(1, 129), {4, 1, 64, 64});
+  add(causal_mask(1, 420), {2, 1, 64, 64}, true);
+  add(causal_mask(1, 300), {2, 1, 128, 128});
+  add(causal_mask(2, 150), {2, 1, 256, 256});
+  add(causal_mask(3, 100, 70), {2, 1, 128, 128}, true);
+  add(causal_mask(2, 130, 40), {2, 1, 192, 128}, true);
+  add(full_mask(3, 500), {1, 1, 64, 64});
+  add(full_mask(200, 3), {2, 1, 128, 128});
+  add(full_mask(70, 200), {2, 1, 256, 256}, true);
+  add(document_mask(documents), {2, 2, 64, 64});
+  add(document_mask(documents), {3, 1, 128, 128});
+  add(padded_mask(80, real_lengths), {2, 1, 128, 128});
+  add(ring_mask(2, 256, 2, 0, 1), {2, 1, 64, 64}, true);
+  add(ring_mask(1, 512, 2, 1, 0), {2, 1, 128, 128}, true);
+  add(ring_mask(3, 64, 4, 0, 3), {2, 1, 96, 96}, true);
+}
+
 template <class Op, class Make>
 std::vector<Case<Op>> over_masks(Scale scale, Make make) {
   std::vector<Case<Op>> all;
   const auto add = [&](const Mask& mask, const Heads& heads, bool wide = false) {
-    for (const auto dtype : kFloats) all.push_back(make(mask, heads, wide, dtype));
+    for (const auto dtype : floats_of(scale)) all.push_back(make(mask, heads, wide, dtype));
   };
+  if (scale == Scale::large) {
+    for (const auto& mask : {causal_mask(4, 4096), causal_mask(2, 8192)})
+      for (const std::int64_t dim : {64, 128}) add(mask, {32, 8, dim, dim});
+    add(causal_mask(4, 4096), {32, 8, 96, 96});
+    add(causal_mask(4, 4096), {16, 16, 192, 128});
+    add(causal_mask(1, 16384), {32, 8, 128, 128});
+    add(causal_mask(2, 8192, 4096), {32, 8, 128, 128});
+    return all;
+  }
   if (scale == Scale::bench) {
     add(causal_mask(8, 256), {4, 4, 64, 64});
     add(causal_mask(1, 2048), {4, 4, 64, 64});
@@ -178,6 +215,9 @@ std::vector<Case<Op>> over_masks(Scale scale, Make make) {
   add(ring_mask(2, 96, 2, 0, 1), {2, 1, 16, 16}, true);
   add(ring_mask(1, 64, 2, 1, 0), {2, 2, 16, 16}, true);
   add(ring_mask(3, 16, 4, 0, 3), {2, 2, 8, 8}, true);
+  add_tile_edges([&](const Mask& mask, const Heads& heads, bool wide = false) {
+    all.push_back(make(mask, heads, wide, DType::bf16));
+  });
   return all;
 }
 
@@ -222,9 +262,10 @@ std::vector<Case<AttentionBackward>> cases<AttentionBackward>(Scale scale) {
 template <>
 std::vector<Case<AttentionMerge>> cases<AttentionMerge>(Scale scale) {
   std::vector<Case<AttentionMerge>> all;
-  for (const auto dtype : kFloats) {
-    if (scale == Scale::bench) {
-      all.push_back(merge_case(2048, 4, 64, dtype, dtype));
+  for (const auto dtype : floats_of(scale)) {
+    if (scale != Scale::test) {
+      const std::int64_t larger = scale == Scale::large ? 8 : 1;
+      all.push_back(merge_case(larger * 2048, larger * 4, 64, dtype, dtype));
       continue;
     }
     all.push_back(merge_case(5, 3, 7, dtype, dtype));

@@ -73,6 +73,7 @@ struct OperandInfo {
   Generator value;         // not of outputs
   bool optional = false;   // check() accepts the op without it
   bool free_rows = false;  // check() accepts one more row in it
+  std::int64_t cuts = 0;   // tensor cores cut a sum of this operand off, not round it, so many times
   bool in_f64 = false;     // computed in f64 whatever the other dtypes are: held to the bound of f64
 };
 
@@ -80,8 +81,10 @@ struct Machine;  // kernels/cases/place.h
 
 template <class Op>
 struct Case {
+  // Where the op keeps an operand: a member, or a function for one inside a list.
+  using Place = std::function<Tensor&(Op&)>;
   struct Operand : OperandInfo {
-    Tensor Op::*member = nullptr;
+    Place of;
   };
   struct Gradient {
     std::string of,
@@ -95,14 +98,14 @@ struct Case {
   std::string name() const { return str(Op::kName, "(", parameters_, ",dtype=", dtype, ")"); }
   std::string parameters() const { return parameters_; }
 
-  OperandInfo& input(std::string name, Tensor Op::*member, Shape shape, DType type, Generator value = {}) {
-    return add(std::move(name), member, Role::input, shape, type, std::move(value));
+  OperandInfo& input(std::string name, Place of, Shape shape, DType type, Generator value = {}) {
+    return add(std::move(name), std::move(of), Role::input, shape, type, std::move(value));
   }
-  OperandInfo& output(std::string name, Tensor Op::*member, Shape shape, DType type) {
-    return add(std::move(name), member, Role::output, shape, type, {});
+  OperandInfo& output(std::string name, Place of, Shape shape, DType type) {
+    return add(std::move(name), std::move(of), Role::output, shape, type, {});
   }
-  OperandInfo& inout(std::string name, Tensor Op::*member, Shape shape, DType type, Generator value = {}) {
-    return add(std::move(name), member, Role::inout, shape, type, std::move(value));
+  OperandInfo& inout(std::string name, Place of, Shape shape, DType type, Generator value = {}) {
+    return add(std::move(name), std::move(of), Role::inout, shape, type, std::move(value));
   }
   // Replaces what an operand holds before the run.
   void set(std::string_view name, const std::vector<double>& numbers) {
@@ -134,12 +137,11 @@ struct Case {
   bool threads_change_bits = false;  // results may depend on the number of threads in the last bits
 
  private:
-  OperandInfo& add(std::string name, Tensor Op::*member, Role role, Shape shape, DType type,
-                   Generator value) {
+  OperandInfo& add(std::string name, Place of, Role role, Shape shape, DType type, Generator value) {
     if (!value) value = uniform(-1, 1, hash_name(name));
     Operand operand;
     static_cast<OperandInfo&>(operand) = {std::move(name), role, shape, type, std::move(value)};
-    operand.member = member;
+    operand.of = std::move(of);
     operands.push_back(std::move(operand));
     return operands.back();
   }

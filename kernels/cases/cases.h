@@ -6,9 +6,15 @@
 namespace fivefold::cases {
 
 enum class Scale : std::uint8_t {
-  test,  // small, odd and empty shapes in every dtype
-  bench  // shapes of real models, for timing
+  test,   // small, odd and empty shapes in every dtype
+  edges,  // shapes on both sides of where kernels change their way: values only; of OpsWithEdges only
+  bench,  // shapes of models that a CPU trains, for timing
+  large   // shapes of models of 1, 3 and 8 billion parameters in bf16, for timing on a GPU
 };
+
+using OpsWithEdges =
+    OpList<Gemm, GroupedGemm, BiasGradient, NormForward, NormBackward, SplitQkvForward, SplitQkvBackward,
+           Rotary, EmbeddingForward, EmbeddingBackward, VocabStats, CrossEntropy>;
 
 template <class Op>
 std::vector<Case<Op>> cases(Scale scale) = delete;
@@ -54,6 +60,8 @@ std::vector<Case<Convert>> cases<Convert>(Scale);
 template <>
 std::vector<Case<Fill>> cases<Fill>(Scale);
 template <>
+std::vector<Case<RandomNormal>> cases<RandomNormal>(Scale);
+template <>
 std::vector<Case<EmbeddingForward>> cases<EmbeddingForward>(Scale);
 template <>
 std::vector<Case<EmbeddingBackward>> cases<EmbeddingBackward>(Scale);
@@ -67,5 +75,9 @@ template <>
 std::vector<Case<StepControl>> cases<StepControl>(Scale);
 template <>
 std::vector<Case<AdamW>> cases<AdamW>(Scale);
+template <>
+std::vector<Case<ReadMaster>> cases<ReadMaster>(Scale);
+template <>
+std::vector<Case<WriteMaster>> cases<WriteMaster>(Scale);
 
 }  // namespace fivefold::cases

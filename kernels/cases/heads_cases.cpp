@@ -55,7 +55,7 @@ const std::vector<Sizes>& sizes(Scale scale) {
   static const std::vector<Sizes> bench{{2048, 32, 128, 8, 4}, {2048, 8, 128, 8, 1}};
   static const std::vector<Sizes> test{{5, 4, 33, 2, 2}, {7, 8, 5, 8, 1}, {6, 2, 3, 8, 1},
                                        {9, 3, 16, 2, 3}, {3, 1, 7, 4, 1}, {0, 4, 8, 2, 2}};
-  return scale == Scale::bench ? bench : test;
+  return scale == Scale::test ? test : bench;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ const std::vector<Sizes>& sizes(Scale scale) {
 template <>
 std::vector<Case<HeadsToParts>> cases<HeadsToParts>(Scale scale) {
   std::vector<Case<HeadsToParts>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& s : sizes(scale)) all.push_back(to_parts(s, dtype));
   return all;
 }
@@ -71,7 +71,7 @@ std::vector<Case<HeadsToParts>> cases<HeadsToParts>(Scale scale) {
 template <>
 std::vector<Case<PartsToHeads>> cases<PartsToHeads>(Scale scale) {
   std::vector<Case<PartsToHeads>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& s : sizes(scale)) {
       all.push_back(to_heads(s, dtype, dtype));
       if (accum_dtype(dtype) != dtype) all.push_back(to_heads(s, dtype, accum_dtype(dtype)));

@@ -33,9 +33,14 @@ bool Mask::sees(std::int64_t query, std::int64_t key) const {
 }
 
 double Mask::visible_pairs() const {
+  auto sorted = k_index;
+  std::sort(sorted.begin(), sorted.end());
   double pairs = 0;
-  for (std::int64_t i = 0; i < queries(); ++i)
-    for (std::int64_t j = 0; j < keys(); ++j) pairs += sees(i, j) ? 1.0 : 0.0;
+  for (std::size_t i = 0; i < q_index.size(); ++i) {
+    const auto first = std::lower_bound(sorted.begin(), sorted.end(), first_visible[i]);
+    pairs += static_cast<double>(
+        std::max<std::ptrdiff_t>(std::upper_bound(sorted.begin(), sorted.end(), q_index[i]) - first, 0));
+  }
   return pairs;
 }
 

@@ -74,22 +74,24 @@ void fill_statistics(const NormBackward& op, Values<double>& v) {
 template <class V>
 void backward_formula(const NormBackward& op, V& v) {
   using R = typename V::Number;
-  const auto width = v["weight"].size();
+  const auto &x = v["x"], &dy = v["dy"], &weight = v["weight"];
+  auto &dx = v["dx"], &d_weight = v["d_weight"];
+  const auto width = weight.size();
   for (std::size_t t = 0; t < v["rstd"].size(); ++t) {
     const R rstd = v["rstd"][t], mean = op.layer ? v["mean"][t] : R(0);
     R along = 0, average = 0;
     for (std::size_t d = 0; d < width; ++d) {
       const auto i = t * width + d;
-      const R normal = (v["x"][i] - mean) * rstd, g = v["dy"][i] * v["weight"][d];
+      const R normal = (x[i] - mean) * rstd, g = dy[i] * weight[d];
       along += g * normal / static_cast<R>(width);
       if (op.layer) average += g / static_cast<R>(width);
-      v["d_weight"][d] += v["dy"][i] * normal;
-      if (op.layer) v["d_bias"][d] += v["dy"][i];
+      d_weight[d] += dy[i] * normal;
+      if (op.layer) v["d_bias"][d] += dy[i];
     }
     for (std::size_t d = 0; d < width; ++d) {
       const auto i = t * width + d;
-      const R normal = (v["x"][i] - mean) * rstd, g = v["dy"][i] * v["weight"][d];
-      v["dx"][i] = rstd * (g - normal * along - average) + (v.has("residual") ? v["residual"][i] : R(0));
+      const R normal = (x[i] - mean) * rstd, g = dy[i] * weight[d];
+      dx[i] = rstd * (g - normal * along - average) + (v.has("residual") ? v["residual"][i] : R(0));
     }
   }
 }
@@ -132,6 +134,20 @@ Case<NormBackward> norm_backward(std::int64_t T, std::int64_t D, DType dtype, Ki
 template <class Op, class Make>
 std::vector<Case<Op>> over_kinds(Scale scale, Make make) {
   std::vector<Case<Op>> all;
+  if (scale == Scale::edges) {
+    for (const auto dtype : kFloats)
+      for (const auto& [rows, width] : rows_of(scale)) {
+        all.push_back(make(rows, width, dtype, Kind{false, true, false}));
+        all.push_back(make(rows, width, dtype, Kind{true, true, true}));
+      }
+    return all;
+  }
+  if (scale == Scale::large) {
+    for (const bool around : {false, true})
+      for (const auto& [rows, width] : rows_of(scale))
+        all.push_back(make(rows, width, DType::bf16, Kind{false, around, true}));
+    return all;
+  }
   for (const bool layer : {false, true})
     for (const bool around : {false, true})
       for (const auto dtype : kFloats)

@@ -17,6 +17,7 @@ template <class F>
 decltype(auto) with_element(DType dtype, F&& f) {
   if (dtype == DType::i32) return f(std::int32_t{});
   if (dtype == DType::u8) return f(std::uint8_t{});
+  if (dtype == DType::i16) return f(std::int16_t{});
   return with_float(dtype, f);
 }
 

@@ -69,7 +69,7 @@ struct Placed {
       : op(c.op) {
     for (const auto& operand : c.operands) {
       operands.push_back(place(operand, values[operand.name], machine, placing));
-      op.*operand.member = operands.back().tensor;
+      operand.of(op) = operands.back().tensor;
     }
   }
   Values<double> read(const Case<Op>& c, const Machine& machine) const {

@@ -135,6 +135,7 @@ Case<Fill> fill(std::int64_t n, DType dtype, double value) {
 }
 
 std::vector<std::int64_t> counts(Scale scale) {
+  if (scale == Scale::large) return {1 << 28};
   if (scale == Scale::bench) return {1 << 21};
   return {0, 1, 33, 1000};
 }
@@ -143,22 +144,22 @@ std::vector<std::int64_t> counts(Scale scale) {
 
 template <>
 std::vector<Case<SwigluForward>> cases<SwigluForward>(Scale scale) {
-  return over_rows<SwigluForward>(scale, swiglu_forward);
+  return over_rows<SwigluForward>(scale, swiglu_forward, kLargeFfn);
 }
 
 template <>
 std::vector<Case<SwigluBackward>> cases<SwigluBackward>(Scale scale) {
-  return over_rows<SwigluBackward>(scale, swiglu_backward);
+  return over_rows<SwigluBackward>(scale, swiglu_backward, kLargeFfn);
 }
 
 template <>
 std::vector<Case<GeluForward>> cases<GeluForward>(Scale scale) {
-  return over_rows<GeluForward>(scale, gelu_forward);
+  return over_rows<GeluForward>(scale, gelu_forward, kLargeFfn);
 }
 
 template <>
 std::vector<Case<GeluBackward>> cases<GeluBackward>(Scale scale) {
-  return over_rows<GeluBackward>(scale, gelu_backward);
+  return over_rows<GeluBackward>(scale, gelu_backward, kLargeFfn);
 }
 
 template <>
@@ -169,8 +170,9 @@ std::vector<Case<Add>> cases<Add>(Scale scale) {
 template <>
 std::vector<Case<Convert>> cases<Convert>(Scale scale) {
   std::vector<Case<Convert>> all;
-  for (const auto from : kFloats)
-    for (const auto to : kFloats)
+  const auto dtypes = scale == Scale::large ? std::span(kFloats).last(2) : std::span(kFloats);
+  for (const auto from : dtypes)
+    for (const auto to : dtypes)
       for (const auto n : counts(scale))
         for (const bool accumulate : {false, true}) all.push_back(convert(n, from, to, accumulate));
   return all;
@@ -179,7 +181,7 @@ std::vector<Case<Convert>> cases<Convert>(Scale scale) {
 template <>
 std::vector<Case<Fill>> cases<Fill>(Scale scale) {
   std::vector<Case<Fill>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto n : counts(scale)) all.push_back(fill(n, dtype, 0.3));
   return all;
 }

@@ -201,10 +201,27 @@ Case<Rotary> rotary_case(const Split& s, bool inverse, DType dtype) {
 
 std::vector<Split> splits(Scale scale) {
   constexpr auto kHalf = RopeStyle::half, kInterleaved = RopeStyle::interleaved;
+  if (scale == Scale::large)
+    return {{kLargeRows, 32, 8, 64, 64, kHalf},
+            {kLargeRows, 32, 8, 128, 128, kHalf},
+            {kLargeRows, 32, 8, 128, 128, kHalf, true, true}};
   if (scale == Scale::bench)
     return {{2048, 4, 4, 64, 64, kHalf},
             {2048, 4, 4, 64, 64, kHalf, true},
             {2048, 16, 4, 128, 128, kInterleaved}};
+  // Packs of 16 bytes: heads that are no multiple of what a thread takes, dims that do not turn, 2 to 32
+  // lanes a head; more rows than blocks for the sums of the norm; lanes that are no power of two.
+  if (scale == Scale::edges)
+    return {{9, 5, 1, 64, 64, kHalf},
+            {9, 4, 2, 128, 64, kHalf},
+            {7, 3, 2, 128, 128, kInterleaved},
+            {7, 2, 1, 64, 32, kInterleaved},
+            {5, 4, 4, 64},
+            {3, 1, 1, 512, 512, kHalf},
+            {9, 5, 1, 64, 64, kHalf, true},
+            {9, 3, 2, 128, 64, kInterleaved, true, true},
+            {17000, 2, 1, 64, 32, kHalf, true},
+            {5, 3, 1, 96, 96, kHalf, true}};
   return {{5, 4, 2, 8, 8, kHalf},
           {5, 3, 1, 6, 4, kInterleaved},
           {3, 2, 2, 7},
@@ -219,7 +236,7 @@ std::vector<Split> splits(Scale scale) {
 template <>
 std::vector<Case<SplitQkvForward>> cases<SplitQkvForward>(Scale scale) {
   std::vector<Case<SplitQkvForward>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& split : splits(scale)) all.push_back(forward_case(split, dtype));
   return all;
 }
@@ -227,7 +244,7 @@ std::vector<Case<SplitQkvForward>> cases<SplitQkvForward>(Scale scale) {
 template <>
 std::vector<Case<SplitQkvBackward>> cases<SplitQkvBackward>(Scale scale) {
   std::vector<Case<SplitQkvBackward>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& split : splits(scale)) all.push_back(backward_case(split, dtype));
   return all;
 }
@@ -235,7 +252,7 @@ std::vector<Case<SplitQkvBackward>> cases<SplitQkvBackward>(Scale scale) {
 template <>
 std::vector<Case<Rotary>> cases<Rotary>(Scale scale) {
   std::vector<Case<Rotary>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& split : splits(scale))
       for (const bool inverse : {false, true})
         if (split.turned && !split.norm) all.push_back(rotary_case(split, inverse, dtype));

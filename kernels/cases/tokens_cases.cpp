@@ -25,7 +25,10 @@ struct Part {
 };
 
 std::vector<Part> parts(Scale scale) {
+  if (scale == Scale::large) return {{16384, 2048, 128256, 0, 128256}, {16384, 4096, 128256, 0, 128256}};
   if (scale == Scale::bench) return {{2048, 256, 4096, 0, 4096}, {2048, 1024, 32000, 0, 32000}};
+  // Rows with more tokens than are added at once, a long list to sort.
+  if (scale == Scale::edges) return {{300, 1032, 7, 0, 7}, {3000, 16, 40000, 300, 39000}};
   // Repeated tokens, a part in the middle, a part without rows, no tokens, enough tokens for several threads.
   return {{9, 33, 5, 0, 5}, {12, 8, 20, 7, 6},    {4, 3, 10, 10, 0},
           {0, 8, 4, 0, 4},  {83, 70, 30, 10, 20}, {1, 1, 1, 0, 1}};
@@ -88,7 +91,11 @@ struct Logits {
 };
 
 std::vector<Logits> logits(Scale scale) {
+  if (scale == Scale::large)
+    return {{1024, 128256, 128256, 0, 128256, 1}, {4096, 128256, 128256, 0, 128256, 1}};
   if (scale == Scale::bench) return {{2048, 4096, 4096, 0, 4096, 1}, {512, 32000, 32000, 0, 32000, 1}};
+  // Rows of several batches of packs of every thread.
+  if (scale == Scale::edges) return {{3, 20008, 19999, 0, 19999, 1}, {2, 33001, 33001, 50, 33100, 2}};
   return {{7, 33, 33, 0, 33, 1}, {5, 40, 29, 10, 60, 3},  {3, 8, 0, 8, 8, 2},
           {0, 8, 8, 0, 8, 1},    {41, 19, 19, 19, 38, 2}, {2, 2100, 2077, 0, 2077, 1}};
 }
@@ -206,7 +213,7 @@ Case<CrossEntropy> cross_entropy(const Logits& l, bool gradient, bool row_loss, 
 template <>
 std::vector<Case<EmbeddingForward>> cases<EmbeddingForward>(Scale scale) {
   std::vector<Case<EmbeddingForward>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& part : parts(scale))
       for (const bool accumulate : {false, true}) all.push_back(embedding_forward(part, accumulate, dtype));
   return all;
@@ -215,7 +222,7 @@ std::vector<Case<EmbeddingForward>> cases<EmbeddingForward>(Scale scale) {
 template <>
 std::vector<Case<EmbeddingBackward>> cases<EmbeddingBackward>(Scale scale) {
   std::vector<Case<EmbeddingBackward>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& part : parts(scale)) all.push_back(embedding_backward(part, dtype));
   return all;
 }
@@ -223,7 +230,7 @@ std::vector<Case<EmbeddingBackward>> cases<EmbeddingBackward>(Scale scale) {
 template <>
 std::vector<Case<VocabStats>> cases<VocabStats>(Scale scale) {
   std::vector<Case<VocabStats>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& l : logits(scale)) all.push_back(vocab_stats(l, dtype));
   return all;
 }
@@ -231,7 +238,7 @@ std::vector<Case<VocabStats>> cases<VocabStats>(Scale scale) {
 template <>
 std::vector<Case<CrossEntropy>> cases<CrossEntropy>(Scale scale) {
   std::vector<Case<CrossEntropy>> all;
-  for (const auto dtype : kFloats)
+  for (const auto dtype : floats_of(scale))
     for (const auto& l : logits(scale)) {
       all.push_back(cross_entropy(l, true, false, dtype));
       if (scale == Scale::test) all.push_back(cross_entropy(l, false, true, dtype));

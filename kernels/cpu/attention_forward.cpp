@@ -126,6 +126,7 @@ class Forward {
     A* const s = parts.take(kTileKeys * kStrip);        // [keys, 16]
     A* const out = parts.take(kStrip * value_width());  // [16, vd]
     load_queries(head, begin, rows, packed, q);
+    const A scale = static_cast<A>(op_.scale);
     std::fill_n(out, kStrip * value_width(), A(0));
     Running<A> running;
     const std::int64_t kv_head = head / (op_.q.dim(1) / kv_heads());
@@ -136,6 +137,8 @@ class Forward {
       const std::int64_t first = tile.begin + sight.begin, count = sight.end - sight.begin;
       multiply_tile<A>(count, kStrip, dim(), {key_rows().at(kv_head, first), key_rows().row_stride, 1}, q,
                        kStrip, s, kStrip, false);
+      // Here and not on the queries: products of bf16 numbers are exact, those of scaled ones are not.
+      for (std::int64_t i = 0; i < count * kStrip; ++i) s[i] *= scale;
       if (!sight.whole) mask_strip(strip, plan_.k_index.data() + first, count, s, kStrip);
       running.absorb(count, s);
       round_strip<T>(count, s, kStrip);
@@ -146,12 +149,11 @@ class Forward {
     finish(head, begin, rows, running, out);
   }
 
-  // q [hd, 16] = scale * the rows of the strip; `packed` is room for them.
+  // q [hd, 16] = the rows of the strip; `packed` is room for them.
   void load_queries(std::int64_t head, std::int64_t begin, std::int64_t rows, A* packed, A* q) const {
     const std::int64_t stride = op_.q.dim(1) * dim();
     const T* const src = op_.q.data<T>() + begin * stride + head * dim();
-    const A scale = static_cast<A>(op_.scale);
-    pack_rows(src, stride, rows, dim(), scale, packed, width());
+    pack_rows(src, stride, rows, dim(), A(1), packed, width());
     std::fill(packed + rows * width(), packed + kStrip * width(), A(0));
     transpose_strip(packed, width(), q);
   }

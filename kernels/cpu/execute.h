@@ -26,6 +26,7 @@ void execute(const GeluBackward& op, const CpuContext& ctx);
 void execute(const Add& op, const CpuContext& ctx);
 void execute(const Convert& op, const CpuContext& ctx);
 void execute(const Fill& op, const CpuContext& ctx);
+void execute(const RandomNormal& op, const CpuContext& ctx);
 void execute(const EmbeddingForward& op, const CpuContext& ctx);
 void execute(const EmbeddingBackward& op, const CpuContext& ctx);
 void execute(const VocabStats& op, const CpuContext& ctx);
@@ -33,5 +34,7 @@ void execute(const CrossEntropy& op, const CpuContext& ctx);
 void execute(const SquaredSum& op, const CpuContext& ctx);
 void execute(const StepControl& op, const CpuContext& ctx);
 void execute(const AdamW& op, const CpuContext& ctx);
+void execute(const ReadMaster& op, const CpuContext& ctx);
+void execute(const WriteMaster& op, const CpuContext& ctx);
 
 }  // namespace fivefold::cpu

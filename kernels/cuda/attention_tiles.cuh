@@ -162,12 +162,6 @@ TileRanges queue_ranges(const Op& op, int edge, IndexRange* room, cudaStream_t s
   return ranges;
 }
 
-// Lets a kernel have more shared memory than the usual 48 KiB.
-template <class Kernel>
-void allow_shared(Kernel* kernel, std::int64_t bytes) {
-  FF_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-}
-
 // Calls f(Tiling{}) with the tiling for a dtype and the widest head.
 template <class F>
 void with_tiling(DType dtype, std::int64_t widest, F&& f) {

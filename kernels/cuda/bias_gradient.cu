@@ -7,22 +7,35 @@ namespace fivefold::cuda {
 namespace {
 
 template <class T>
-struct Entry {
+struct Entries {
+  using A = Accum<T>;
   const T* dy;
   std::int64_t width;
-  __device__ void operator()(std::int64_t row, std::int64_t column, Accum<T>* sum) const {
-    sum[0] += widen<Accum<T>>(dy[row * width + column]);
+
+  template <int N>
+  __device__ void add(std::int64_t row, std::int64_t column, A (&sum)[1][N]) const {
+    const auto pack = load<N>(dy + row * width + column);
+#pragma unroll
+    for (int l = 0; l < N; ++l) sum[0][l] += widen<A>(pack.at[l]);
   }
 };
+
+template <int N, class T>
+void add_rows(const BiasGradient& op, const CudaContext& ctx) {
+  using A = Accum<T>;
+  add_column_sums<N, 1, A>(op.dy.dim(0), op.dy.dim(1), Entries<T>{elements<T>(op.dy), op.dy.dim(1)},
+                           {elements<A>(op.d_bias)}, ctx);
+}
 
 }  // namespace
 
 void execute(const BiasGradient& op, const CudaContext& ctx) {
   with_device_float(op.dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using A = Accum<T>;
-    add_column_sums<1, A>(op.dy.dim(0), op.dy.dim(1), Entry<T>{elements<T>(op.dy), op.dy.dim(1)},
-                          {elements<A>(op.d_bias)}, ctx);
+    if (op.dy.dim(1) % kPackOf<T> == 0 && packs_aligned({op.dy.raw()}))
+      add_rows<kPackOf<T>, T>(op, ctx);
+    else
+      add_rows<1, T>(op, ctx);
   });
 }
 

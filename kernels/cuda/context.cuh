@@ -2,21 +2,24 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
 #include <map>
+
+#include "core/memory.h"
 
 namespace fivefold::cuda {
 
 class LtProducts;
 
-// Blocks of device memory that only grow, one for each stream: room for an op's partial sums.
+// Blocks of device memory that only grow, one for each stream: room for an op's partial sums and for what the
+// matrix library works in.
 class Scratch {
  public:
-  Scratch() = default;
-  ~Scratch();
+  explicit Scratch(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
+  // The stream of the ops that follow.
+  void work_on(Stream& stream) { home_ = &stream; }
   // `count` elements, 256-byte aligned, undefined contents, valid for work queued on `stream` until the next
   // call for that stream. An op asks once.
   template <class T>
@@ -25,13 +28,11 @@ class Scratch {
   }
 
  private:
-  struct Block {
-    void* data = nullptr;
-    std::int64_t bytes = 0;
-  };
   void* reserve(std::int64_t bytes, cudaStream_t stream);
 
-  std::map<cudaStream_t, Block> blocks_;
+  std::shared_ptr<Memory> memory_;
+  Stream* home_ = nullptr;
+  std::map<cudaStream_t, std::shared_ptr<Buffer>> blocks_;
 };
 
 struct CudaContext {

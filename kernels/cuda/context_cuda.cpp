@@ -1,23 +1,17 @@
 // Device memory of the scratch blocks.
-#include "core/cuda_check.h"
-#include "core/types.h"
 #include "kernels/cuda/context.cuh"
+#include "kernels/cuda_backend.h"
 
 namespace fivefold::cuda {
 
-Scratch::~Scratch() {
-  for (const auto& [stream, block] : blocks_) cudaFree(block.data);
-}
-
 void* Scratch::reserve(std::int64_t bytes, cudaStream_t stream) {
-  Block& block = blocks_[stream];
-  if (bytes <= block.bytes) return block.data;
-  if (block.data) FF_CUDA(cudaFreeAsync(block.data, stream));
+  auto& block = blocks_[stream];
+  if (block && bytes <= block->bytes()) return block->data();
+  FF_CHECK(home_ && home_->native() == stream, "room is asked for on another stream than the op's");
   block = {};
-  const std::int64_t size = round_up(bytes + bytes / 4, 1 << 16);
-  FF_CUDA(cudaMallocAsync(&block.data, static_cast<std::size_t>(size), stream));
-  block.bytes = size;
-  return block.data;
+  const auto size = bytes <= kCudaWorkspaceBytes ? kCudaWorkspaceBytes : round_up(bytes + bytes / 4, 1 << 16);
+  block = memory_->allocate(size, Tag::workspace, *home_);
+  return block->data();
 }
 
 }  // namespace fivefold::cuda

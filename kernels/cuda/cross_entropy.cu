@@ -11,14 +11,43 @@ constexpr int kStats = 3;  // max, sum, target logit
 constexpr int kRowThreads = 512;
 constexpr std::int64_t kMostRows = 1 << 20;  // blocks of a launch; further rows are taken in turn
 
-// Calls f(begin, element count as a constant) for this thread's share of a row of `count` elements.
+constexpr int kBatch = 4;  // packs of a thread on their way at once
+
+// Calls f(begin, N, B as constants) for this thread's share of a row of `count` elements: B packs of N
+// elements, the first at `begin`, the others blockDim.x packs apart.
 template <int N, class F>
 __device__ __forceinline__ void share_of_row(std::int64_t count, F&& f) {
-  for (std::int64_t p = threadIdx.x; p < count / N; p += blockDim.x)
-    f(p * N, std::integral_constant<int, N>{});
+  const std::int64_t packs = count / N, step = blockDim.x;
+  std::int64_t p = threadIdx.x;
+  for (; p + (kBatch - 1) * step < packs; p += kBatch * step)
+    f(p * N, std::integral_constant<int, N>{}, std::integral_constant<int, kBatch>{});
+  for (; p < packs; p += step) f(p * N, std::integral_constant<int, N>{}, std::integral_constant<int, 1>{});
   if constexpr (N > 1)
-    for (std::int64_t i = count / N * N + threadIdx.x; i < count; i += blockDim.x)
-      f(i, std::integral_constant<int, 1>{});
+    for (std::int64_t i = packs * N + threadIdx.x; i < count; i += blockDim.x)
+      f(i, std::integral_constant<int, 1>{}, std::integral_constant<int, 1>{});
+}
+
+template <int N, int B, class T>
+struct Batch {
+  Pack<T, N> at[B];
+  __device__ explicit Batch(const T* from) {
+#pragma unroll
+    for (int b = 0; b < B; ++b) at[b] = load<N>(from + static_cast<std::int64_t>(b) * blockDim.x * N);
+  }
+};
+
+// exp of a difference of logits, which is not positive but for rounding. For bf16 logits 2^(x log2 e) by the
+// special function unit (PTX manual: at most 2 ulp): where x is far from 0, the product's rounding is 2^-24
+// |x log2 e| of a number that is as much smaller.
+template <class T>
+__device__ __forceinline__ Accum<T> exp_of_logit(Accum<T> x) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
+    return y;
+  } else {
+    return exp_of(x);
+  }
 }
 
 // Maximum and sum of exp(l - maximum) of what a thread has seen.
@@ -26,18 +55,22 @@ template <class A>
 struct Running {
   A top = -infinity<A>(), sum = 0;
 
-  template <class T, int N>
-  __device__ void absorb(const Pack<T, N>& pack) {
+  template <int N, int B, class T>
+  __device__ __forceinline__ void absorb(const Batch<N, B, T>& batch) {
     A higher = top;
 #pragma unroll
-    for (int l = 0; l < N; ++l) higher = Greatest()(higher, widen<A>(pack.at[l]));
+    for (int b = 0; b < B; ++b)
+#pragma unroll
+      for (int l = 0; l < N; ++l) higher = Greatest()(higher, widen<A>(batch.at[b].at[l]));
     if (higher > top) {
       sum *= exp_of(top - higher);
       top = higher;
     }
     if (top == -infinity<A>()) return;
 #pragma unroll
-    for (int l = 0; l < N; ++l) sum += exp_of(widen<A>(pack.at[l]) - top);
+    for (int b = 0; b < B; ++b)
+#pragma unroll
+      for (int l = 0; l < N; ++l) sum += exp_of_logit<T>(widen<A>(batch.at[b].at[l]) - top);
   }
 };
 
@@ -49,7 +82,9 @@ __global__ void __launch_bounds__(kRowThreads)
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const T* const row = logits + r * width;
     Running<A> mine;
-    share_of_row<N>(columns, [&](std::int64_t i, auto n) { mine.absorb(load<decltype(n)::value>(row + i)); });
+    share_of_row<N>(columns, [&](std::int64_t i, auto n, auto b) {
+      mine.absorb(Batch<decltype(n)::value, decltype(b)::value, T>(row + i));
+    });
     const A top = join_block(mine.top, Greatest());
     const A sum = join_block(mine.top == -infinity<A>() ? A(0) : mine.sum * exp_of(mine.top - top));
     if (threadIdx.x != 0) continue;
@@ -107,14 +142,20 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy(LossRows<T> op) {
     const std::int64_t column = op.target[r] - op.first_column, real = counts ? op.columns : 0;
     const A factor = op.scale / joined.sum;
     T* const row = op.logits + r * op.width;
-    share_of_row<N>(op.width, [&](std::int64_t i, auto n) {
-      auto pack = load<decltype(n)::value>(row + i);
+    share_of_row<N>(op.width, [&](std::int64_t begin, auto n, auto batches) {
+      constexpr int kPack = decltype(n)::value;
+      Batch<kPack, decltype(batches)::value, T> batch(row + begin);
 #pragma unroll
-      for (int l = 0; l < decltype(n)::value; ++l) {
-        const A p = factor * exp_of(widen<A>(pack.at[l]) - joined.top);
-        pack.at[l] = narrow<T>(i + l >= real ? A(0) : i + l == column ? p - op.scale : p);
+      for (int b = 0; b < decltype(batches)::value; ++b) {
+        const std::int64_t i = begin + static_cast<std::int64_t>(b) * blockDim.x * kPack;
+        const auto hit = static_cast<int>(column - i), left = static_cast<int>(real - i);
+#pragma unroll
+        for (int l = 0; l < kPack; ++l) {
+          const A p = factor * exp_of_logit<T>(widen<A>(batch.at[b].at[l]) - joined.top);
+          batch.at[b].at[l] = narrow<T>(l >= left ? A(0) : l == hit ? p - op.scale : p);
+        }
+        store(row + i, batch.at[b]);
       }
-      store(row + i, pack);
     });
   }
 }

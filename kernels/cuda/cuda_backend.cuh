@@ -8,7 +8,7 @@ namespace fivefold {
 
 class CudaBackend final : public Implements<CudaBackend, Backend, AllOps> {
  public:
-  explicit CudaBackend(int device);
+  CudaBackend(int device, std::shared_ptr<Memory> memory);
   DeviceKind device() const override { return DeviceKind::cuda; }
 
   template <class Op>

@@ -89,6 +89,12 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t of_block, std::int64_
   return static_cast<unsigned>(std::clamp<std::int64_t>(ceil_div(work, of_block), 1, most));
 }
 
+// Lets a kernel have more shared memory than the usual 48 KiB.
+template <class Kernel>
+void allow_shared(Kernel* kernel, std::int64_t bytes) {
+  FF_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
 constexpr int kThreads = 256;
 
 template <int N, class F>

@@ -26,6 +26,7 @@ void execute(const GeluBackward& op, const CudaContext& ctx);
 void execute(const Add& op, const CudaContext& ctx);
 void execute(const Convert& op, const CudaContext& ctx);
 void execute(const Fill& op, const CudaContext& ctx);
+void execute(const RandomNormal& op, const CudaContext& ctx);
 void execute(const EmbeddingForward& op, const CudaContext& ctx);
 void execute(const EmbeddingBackward& op, const CudaContext& ctx);
 void execute(const VocabStats& op, const CudaContext& ctx);
@@ -33,5 +34,7 @@ void execute(const CrossEntropy& op, const CudaContext& ctx);
 void execute(const SquaredSum& op, const CudaContext& ctx);
 void execute(const StepControl& op, const CudaContext& ctx);
 void execute(const AdamW& op, const CudaContext& ctx);
+void execute(const ReadMaster& op, const CudaContext& ctx);
+void execute(const WriteMaster& op, const CudaContext& ctx);
 
 }  // namespace fivefold::cuda

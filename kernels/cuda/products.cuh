@@ -13,8 +13,8 @@ namespace fivefold::cuda {
 
 class LtProducts {
  public:
-  // Of the current device.
-  LtProducts();
+  // Of the current device. The library works in `workspace`, which outlives this.
+  explicit LtProducts(Scratch& workspace);
   ~LtProducts();
 
   // Queues the product and returns true, or returns false where the library has no way to do it as asked: no
@@ -29,10 +29,14 @@ class LtProducts {
 
   std::unique_ptr<Library> library_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
-  Scratch workspace_;
+  Scratch& workspace_;
 };
 
 // The same product by a kernel of our own: any shapes, dtypes and addresses.
 void multiply_in_tiles(const Gemm& op, cudaStream_t stream);
+
+// Products of groups on the tensor cores of Hopper, or false where the operands are not bf16, rows or
+// addresses are no multiples of 16 bytes, or c = a b has an inner size that is no multiple of 64.
+bool multiply_groups_wide(const GroupedGemm& op, cudaStream_t stream);
 
 }  // namespace fivefold::cuda

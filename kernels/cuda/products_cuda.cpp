@@ -6,12 +6,13 @@
 #include "core/types.h"
 #include "kernels/cuda/execute.cuh"
 #include "kernels/cuda/products.cuh"
+#include "kernels/cuda_backend.h"
 
 namespace fivefold::cuda {
 
 namespace {
 
-constexpr std::int64_t kWorkspace = 32 << 20;  // bytes, as NVIDIA advises for Hopper
+constexpr std::int64_t kWorkspace = kCudaWorkspaceBytes;  // 32 MiB, as NVIDIA advises for Hopper
 
 void check_lt(cublasStatus_t status, const char* statement, int line) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(__FILE__, line, statement, cublasGetStatusString(status));
@@ -112,7 +113,7 @@ struct LtProducts::Plan {
   }
 };
 
-LtProducts::LtProducts() : library_(std::make_unique<Library>()) {}
+LtProducts::LtProducts(Scratch& workspace) : library_(std::make_unique<Library>()), workspace_(workspace) {}
 LtProducts::~LtProducts() = default;
 
 LtProducts::Plan& LtProducts::plan_for(const Gemm& op) {

@@ -1,6 +1,6 @@
 // Rotary embedding of whole heads: a warp a head.
 #include "kernels/cuda/execute.cuh"
-#include "kernels/cuda/heads.cuh"
+#include "kernels/cuda/split_qkv.cuh"
 
 namespace fivefold::cuda {
 
@@ -30,10 +30,14 @@ void execute(const Rotary& op, const CudaContext& ctx) {
     using A = Accum<T>;
     const std::int64_t count = op.x.dim(0) * op.x.dim(1), dim = op.x.dim(2), bytes = dim * sizeof(A);
     if (count * dim == 0) return;
+    const RotaryTable<A> table(op.position, op.cos, op.sin, op.style);
+    const A direction = op.inverse ? A(-1) : A(1);
+    if (turn_in_packs(elements<T>(op.x), elements<T>(op.y), op.x.dim(0), op.x.dim(1), dim, table, direction,
+                      ctx))
+      return;
     const int warps = warps_with(bytes);
     rotate<T><<<blocks_for(count, warps), 32 * warps, static_cast<std::size_t>(warps * bytes), ctx.stream>>>(
-        elements<T>(op.x), elements<T>(op.y), count, op.x.dim(1), dim,
-        RotaryTable<A>(op.position, op.cos, op.sin, op.style), op.inverse ? A(-1) : A(1));
+        elements<T>(op.x), elements<T>(op.y), count, op.x.dim(1), dim, table, direction);
     FF_CUDA(cudaGetLastError());
   });
 }

@@ -3,34 +3,11 @@
 // block.
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/execute.cuh"
-#include "kernels/cuda/heads.cuh"
+#include "kernels/cuda/split_qkv.cuh"
 
 namespace fivefold::cuda {
 
 namespace {
-
-// Heads of q, k or v inside a packed row. W: the type of the norm weights.
-template <class T, class W>
-struct Section {
-  using A = Accum<T>;
-  T* data;          // [T, heads, hd]
-  const W* weight;  // [hd], null: no norm
-  A* rstd;          // [T, heads]
-  std::int64_t heads;
-};
-
-template <class T, class W>
-struct Split {
-  using A = Accum<T>;
-  Section<T, W> q, k, v;
-  const T* packed;
-  T* d_packed;  // backward only
-  RotaryTable<A> table;
-  std::int64_t rows, dim;
-  A eps;
-
-  __device__ std::int64_t heads() const { return q.heads + k.heads + v.heads; }
-};
 
 // Head n of all packed rows, counted through. By value: references to a kernel's operands cost a copy of them
 // all.
@@ -129,27 +106,12 @@ __global__ void split_backward(Split<T, W> op, std::int64_t rows_of_block, Accum
   }
 }
 
-// Op is the forward or the backward op; q, k, v are its tensors of that shape.
-template <class T, class W, class Op>
-Split<T, W> split_of(const Op& op, const Tensor& q, const Tensor& k, const Tensor& v) {
-  using A = Accum<T>;
-  return {{elements<T>(q), elements<W>(op.q_weight), elements<A>(op.q_rstd), q.dim(1)},
-          {elements<T>(k), elements<W>(op.k_weight), elements<A>(op.k_rstd), k.dim(1)},
-          {elements<T>(v), nullptr, nullptr, v.dim(1)},
-          elements<T>(op.packed),
-          nullptr,
-          RotaryTable<A>(op.position, op.cos, op.sin, op.style),
-          q.dim(0),
-          q.dim(2),
-          A(0)};
-}
-
 template <class T, class W>
 void forward(const SplitQkvForward& op, const CudaContext& ctx) {
   using A = Accum<T>;
   auto split = split_of<T, W>(op, op.q, op.k, op.v);
   split.eps = static_cast<A>(op.eps);
-  if (op.packed.count() == 0) return;
+  if (op.packed.count() == 0 || split_in_packs(split, ctx)) return;
   const std::int64_t bytes = split.dim * static_cast<std::int64_t>(sizeof(A)),
                      count = op.packed.count() / split.dim;
   const int warps = warps_with(bytes);
@@ -164,7 +126,9 @@ void backward(const SplitQkvBackward& op, const CudaContext& ctx) {
   constexpr std::int64_t kMostBlocks = 1024;
   auto split = split_of<T, W>(op, op.dq, op.dk, op.dv);
   split.d_packed = elements<T>(op.d_packed);
-  if (op.d_packed.count() == 0) return;
+  if (op.d_packed.count() == 0 ||
+      join_in_packs(split, elements<A>(op.d_q_weight), elements<A>(op.d_k_weight), ctx))
+    return;
   const std::int64_t rows_of_block = ceil_div(split.rows, kMostBlocks),
                      blocks = ceil_div(split.rows, rows_of_block);
   const std::int64_t dim = split.dim, bytes = 3 * dim * static_cast<std::int64_t>(sizeof(A));

@@ -123,6 +123,7 @@ void multiply_in_tiles(const Gemm& op, cudaStream_t stream) {
 }
 
 void execute(const GroupedGemm& op, const CudaContext& ctx) {
+  if (multiply_groups_wide(op, ctx.stream)) return;
   with_types(op, [&](auto t, auto c) {
     using T = decltype(t);
     using C = decltype(c);

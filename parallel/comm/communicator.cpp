@@ -7,12 +7,15 @@
 #include <numeric>
 
 #include "core/copy.h"
+#include "core/profiler_range.h"
 
 namespace fivefold {
 
 namespace {
 
-void check_reducible(DType dtype) { FF_CHECK(dtype != DType::u8, "u8 is not reduced"); }
+void check_reducible(DType dtype) {
+  FF_CHECK(dtype != DType::u8 && dtype != DType::i16, dtype, " is not reduced");
+}
 
 std::int64_t total(std::span<const std::int64_t> rows) {
   for (const auto n : rows) FF_CHECK(n >= 0, "a row count of ", n);
@@ -71,6 +74,7 @@ Work Communicator::guarded(Work work) const {
 Work Communicator::all_reduce(const Tensor& inout, Reduce op, Stream& producer) {
   check_reducible(inout.dtype());
   if (size() == 1) return {};
+  const ProfilerRange range("all_reduce");
   const auto id = record(CommOp::all_reduce, inout.bytes(), 2 * (size() - 1) * inout.bytes() / size());
   return guarded(do_all_reduce(inout, op, producer, id));
 }
@@ -78,6 +82,7 @@ Work Communicator::all_reduce(const Tensor& inout, Reduce op, Stream& producer) 
 Work Communicator::all_gather(const Tensor& out, const Tensor& in, Stream& producer) {
   check_parts(out, in, size());
   if (size() == 1) return copy_bytes(out, in, producer), Work();
+  const ProfilerRange range("all_gather");
   const auto id = record(CommOp::all_gather, out.bytes(), (size() - 1) * in.bytes());
   return guarded(do_all_gather(out, in, producer, id));
 }
@@ -86,6 +91,7 @@ Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, Stream& p
   check_reducible(in.dtype());
   check_parts(in, out, size());
   if (size() == 1) return copy_bytes(out, in, producer), Work();
+  const ProfilerRange range("reduce_scatter");
   const auto id = record(CommOp::reduce_scatter, in.bytes(), (size() - 1) * out.bytes());
   return guarded(do_reduce_scatter(out, in, producer, id));
 }
@@ -100,6 +106,7 @@ Work Communicator::all_to_all(const Tensor& out, std::span<const std::int64_t> r
   FF_CHECK_EQ(send_rows[me], recv_rows[me], "rows to oneself");
   if (size() == 1) return copy_bytes(out, in, producer), Work();
   const auto row_bytes = in.shape().row_count() * size_of(in.dtype());
+  const ProfilerRange range("all_to_all");
   const auto id =
       record(CommOp::all_to_all, std::max(in.bytes(), out.bytes()), in.bytes() - send_rows[me] * row_bytes);
   return guarded(do_all_to_all(out, recv_rows, in, send_rows, producer, id));
@@ -112,11 +119,13 @@ void Communicator::check_peer(CommOp op, int peer) const {
 
 Work Communicator::send(const Tensor& data, int to, Stream& producer) {
   check_peer(CommOp::send, to);
+  const ProfilerRange range("send");
   return guarded(do_send(data, to, producer, record(CommOp::send, data.bytes(), data.bytes(), to)));
 }
 
 Work Communicator::recv(const Tensor& data, int from, Stream& producer) {
   check_peer(CommOp::recv, from);
+  const ProfilerRange range("recv");
   return guarded(do_recv(data, from, producer, record(CommOp::recv, data.bytes(), 0, from)));
 }
 

@@ -70,10 +70,11 @@ class Communicator {
   const std::vector<int>& members() const { return members_; }  // world ranks in group order
   const std::string& name() const { return name_; }             // e.g. "tp", "shard_cp/weights", for people
   Ledger& ledger() const { return *ledger_; }
+  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
-  // In place. Sums add in rank order starting from rank 0, so all members hold the same bits. f64, f32, bf16,
-  // i32; bf16 sums accumulate in f32 and round once; i32 sums wrap. A NaN on any rank is a NaN in the sum and
-  // in the max.
+  // In place. f64, f32, bf16, i32; i32 sums wrap. A NaN on any rank is a NaN in the sum and in the max. All members
+  // hold the same bits. Threads and MPI add in rank order starting from rank 0, bf16 in f32 with one rounding;
+  // NCCL adds in an order of its own and rounds bf16 at each step.
   [[nodiscard]] Work all_reduce(const Tensor& inout, Reduce op, Stream& producer);
   // out = the members' `in` one after another: out.count == size * in.count. `in` may be the own part of
   // `out`.
@@ -114,6 +115,7 @@ class Communicator {
   virtual Work do_recv(const Tensor& data, int from, Stream& producer, TransferId id) = 0;
   virtual std::vector<std::string> do_gather_bytes(std::string_view mine, TransferId id) = 0;
   friend class Group;
+  friend class NcclCommunicator;  // hands what lies on the host to another transport's communicator
   virtual void group_begin() = 0;
   virtual void group_end() = 0;              // launches when it closes the outermost scope
   virtual void group_cancel() noexcept = 0;  // closes a scope while unwinding: launches nothing
@@ -157,16 +159,19 @@ class Group {
   int unwinding_;
 };
 
-// Makes communicators. One per rank; `create` is collective over `members` only, and every rank calls it for
-// its own groups in the same global order.
+// Makes communicators. One per rank; every rank makes its groups in the same global order.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual Communicator& world() = 0;
-  // `members` are world ranks in group order and contain this rank. A name used before over the same members
-  // gets "#2",
-  // "#3", ... appended, so that ledgers can tell the groups apart.
+  // Collective over `members` only: world ranks in group order, this rank among them. A name used before over the
+  // same members gets "#2", "#3", ... appended, so that ledgers can tell the groups apart.
   virtual std::unique_ptr<Communicator> create(const std::string& name, const std::vector<int>& members) = 0;
+  // Collective over the world: every rank calls with the members of its own group, or with none and gets null. The
+  // groups of one call are disjoint and equal in size. Cheaper than `create` where the transport can split.
+  virtual std::unique_ptr<Communicator> split(const std::string& name, const std::vector<int>& members) {
+    return members.empty() ? nullptr : create(name, members);
+  }
   virtual std::string_view kind() const = 0;  // "thread", "mpi", "nccl"
 };
 

@@ -28,6 +28,7 @@ std::string to_string(const TransferSignature& signature) {
   if (signature.reduce) text += str(" ", name_of(*signature.reduce));
   if (signature.dtype) text += str(" ", *signature.dtype);
   if (signature.bytes >= 0) text += str(" of ", signature.bytes, " bytes");
+  if (signature.device == DeviceKind::cuda) text += " on a CUDA device";
   return text;
 }
 

@@ -37,6 +37,7 @@ struct TransferSignature {
   std::int64_t bytes = -1;
   std::optional<DType> dtype;
   std::optional<Reduce> reduce;
+  DeviceKind device = DeviceKind::cpu;
   bool operator==(const TransferSignature&) const = default;
 };
 std::string to_string(const TransferSignature& signature);  // "all_reduce max f32 of 12 bytes"

@@ -55,8 +55,39 @@ void Ledger::started(LedgerId id) {
 }
 
 void Ledger::done(LedgerId id) {
+  std::unique_lock lock(mutex_);
+  auto* record = find(id);
+  if (!record) return;
+  record->done_ns = now_ns();
+  if (!observer_) return;
+  const auto seen = *record;
+  const auto observer = observer_;
+  lock.unlock();
+  observer->transfer(seen);
+}
+
+void Ledger::device_begin(LedgerId id, Stream& stream) {
+  std::unique_lock lock(mutex_);
+  const auto* record = find(id);
+  if (!observer_ || !record) return;
+  const auto seen = *record;
+  const auto observer = observer_;
+  lock.unlock();
+  observer->device_begin(seen, stream);
+}
+
+void Ledger::device_end(LedgerId id, Stream& stream) {
+  if (const auto seen = observer()) seen->device_end(id, stream);
+}
+
+void Ledger::observe(std::shared_ptr<LedgerObserver> observer) {
   std::lock_guard lock(mutex_);
-  if (auto* record = find(id)) record->done_ns = now_ns();
+  observer_ = std::move(observer);
+}
+
+std::shared_ptr<LedgerObserver> Ledger::observer() const {
+  std::lock_guard lock(mutex_);
+  return observer_;
 }
 
 void Ledger::begin_launch() {
@@ -75,13 +106,17 @@ bool Ledger::launch_open() const {
   return open_launches_ > 0;
 }
 
-void Ledger::set_position(int stage, int micro_batch) {
-  std::lock_guard lock(mutex_);
-  stage_ = stage;
-  micro_batch_ = micro_batch;
+void Ledger::set_position(int stage, int micro_batch, std::string_view action) {
+  {
+    std::lock_guard lock(mutex_);
+    stage_ = stage;
+    micro_batch_ = micro_batch;
+  }
+  if (const auto seen = observer()) seen->action(action, stage, micro_batch);
 }
 
 void Ledger::set_activity(std::string what) {
+  if (const auto seen = observer()) seen->activity(what);
   std::lock_guard lock(mutex_);
   activity_ = std::move(what);
 }

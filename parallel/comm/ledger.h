@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/stream.h"
+
 namespace fivefold {
 
 enum class CommOp : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, send, recv, host };
@@ -39,6 +41,20 @@ struct GroupTotals {
   std::int64_t transfers = 0, sent_bytes = 0;
 };
 
+// Is told what a rank does while its ledger learns it (tracing). Calls come from any thread, those of one
+// rank's activities and actions in their order.
+class LedgerObserver {
+ public:
+  virtual ~LedgerObserver() = default;
+  virtual void activity(std::string_view what) = 0;                            // see Ledger::set_activity
+  virtual void action(std::string_view what, int stage, int micro_batch) = 0;  // see Ledger::set_position
+  // The transfer is done, as the host sees it; all times are set.
+  virtual void transfer(const LedgerRecord& record) = 0;
+  // The work of a transfer on a device lies in `stream` between the points of two calls.
+  virtual void device_begin(const LedgerRecord& record, Stream& stream) = 0;
+  virtual void device_end(LedgerId id, Stream& stream) = 0;
+};
+
 // Thread safe: the rank writes, a watchdog reads.
 class Ledger {
  public:
@@ -47,12 +63,16 @@ class Ledger {
   LedgerId enqueue(LedgerRecord record);  // fills id, launch, stage, micro_batch, enqueued_ns
   void started(LedgerId id);
   void done(LedgerId id);
+  // What a transport that queues transfers on a device says around their work; for the observer alone.
+  void device_begin(LedgerId id, Stream& stream);
+  void device_end(LedgerId id, Stream& stream);
   // Records between the two share one launch number. Pairs nest; the outermost counts.
   void begin_launch();
   void end_launch();
   bool launch_open() const;
-  // What the rank is working on, attached to the records that follow (pipeline stage, micro-batch).
-  void set_position(int stage, int micro_batch);
+  // What the rank is working on, attached to the records that follow (pipeline stage, micro-batch); and the
+  // action, for the observer: empty between actions.
+  void set_position(int stage, int micro_batch, std::string_view action = {});
   // What the host does between transfers, e.g. "data/next_batch"; shown when this rank is the one others wait
   // for.
   void set_activity(std::string what);
@@ -60,10 +80,13 @@ class Ledger {
   std::vector<LedgerRecord> records() const;          // oldest first
   std::map<std::string, GroupTotals> totals() const;  // by group name, since construction or reset_totals
   void reset_totals();
+  // At most one; null: none.
+  void observe(std::shared_ptr<LedgerObserver> observer);
   int world_rank() const { return world_rank_; }
 
  private:
   LedgerRecord* find(LedgerId id);
+  std::shared_ptr<LedgerObserver> observer() const;
 
   int world_rank_;
   std::size_t capacity_;
@@ -76,6 +99,7 @@ class Ledger {
   int stage_ = -1, micro_batch_ = -1;
   std::string activity_;
   std::map<std::string, GroupTotals> totals_;
+  std::shared_ptr<LedgerObserver> observer_;
 };
 
 }  // namespace fivefold

@@ -1,117 +1,21 @@
-// Every operation is made of nonblocking messages and steps between them; a rank that waits for one moves all
-// of its operations on, so no wait depends on the order in which another rank waits. Sums gather each rank's
-// part from all, add in rank order, and (all_reduce) share the result: the same bits as over threads.
+// Every operation is made of nonblocking messages and steps between them. Sums gather each rank's part from all,
+// add in rank order, and (all_reduce) share the result: the same bits as over threads. Operands on a GPU are copied
+// to the host before the first message and back after the last.
 #include "parallel/comm/mpi_comm.h"
 
-#include <mpi.h>
-
 #include <cstdio>
-#include <cstring>
 #include <limits>
-#include <list>
 #include <numeric>
-#include <thread>
 
+#include "core/copy.h"
 #include "core/philox.h"
 #include "parallel/comm/mpi_check.h"
+#include "parallel/comm/mpi_rank.h"
 #include "parallel/comm/rank_sum.h"
 
 namespace fivefold {
 
 namespace {
-
-// One transfer under way: messages, then the step that follows when all of them are done, which may post
-// more.
-struct Operation {
-  std::vector<MPI_Request> requests;
-  std::vector<std::int64_t> expected_bytes;  // per request; -1 where nothing is received
-  std::function<void()> next;
-  std::vector<Tensor> operands;  // alive as long as messages are
-  LedgerId record = 0;
-  bool done = false;
-};
-using OperationPtr = std::shared_ptr<Operation>;
-
-constexpr int kEagerPolls = 100;
-
-// What all communicators of a rank share.
-class MpiRank {
- public:
-  MpiRank(const MpiSession& session, const MpiOptions& options)
-      : ledger_(std::make_shared<Ledger>(session.world_rank(), options.ledger_capacity, options.keep_all)),
-        memory_(options.memory ? options.memory : make_cpu_memory()),
-        message_bytes_(options.message_bytes),
-        world_rank_(session.world_rank()) {
-    FF_CHECK(0 < message_bytes_ && message_bytes_ <= std::numeric_limits<int>::max(), "messages of ",
-             message_bytes_);
-  }
-  const std::shared_ptr<Ledger>& ledger() const { return ledger_; }
-  std::int64_t message_bytes() const { return message_bytes_; }
-  int world_rank() const { return world_rank_; }
-
-  Tensor stage(std::int64_t count, DType dtype) {
-    CpuStream inline_stream;
-    return empty(*memory_, {count}, dtype, Tag::communication, inline_stream);
-  }
-  void start(OperationPtr operation) {
-    ledger_->started(operation->record);
-    if (!advance(*operation)) pending_.push_back(std::move(operation));
-  }
-  void wait(const Operation& operation) {
-    FF_CHECK(!ledger_->launch_open(), "a transfer is waited for inside its Group, before it was launched");
-    for (int polls = 0; !operation.done; ++polls) {
-      if (polls > kEagerPolls) std::this_thread::yield();  // there may be more ranks than cores
-      poll();
-    }
-  }
-
- private:
-  void poll() {
-    for (auto at = pending_.begin(); at != pending_.end();)
-      at = advance(**at) ? pending_.erase(at) : std::next(at);
-  }
-  // True when the operation has ended.
-  bool advance(Operation& operation) {
-    while (messages_done(operation)) {
-      operation.requests.clear();
-      operation.expected_bytes.clear();
-      if (auto step = std::exchange(operation.next, nullptr)) {
-        step();
-        continue;
-      }
-      operation.operands.clear();
-      ledger_->done(operation.record);
-      return operation.done = true;
-    }
-    return false;
-  }
-  bool messages_done(Operation& operation) {
-    const auto n = operation.requests.size();
-    statuses_.resize(std::max(statuses_.size(), n));
-    int done = 0;
-    const int code = MPI_Testall(static_cast<int>(n), operation.requests.data(), &done, statuses_.data());
-    if (code == MPI_ERR_IN_STATUS)
-      for (std::size_t i = 0; i < n; ++i)
-        if (statuses_[i].MPI_ERROR != MPI_ERR_PENDING) FF_MPI(statuses_[i].MPI_ERROR);
-    FF_MPI(code);
-    for (std::size_t i = 0; done && i < n; ++i) check_received(statuses_[i], operation.expected_bytes[i]);
-    return done != 0;
-  }
-  static void check_received(const MPI_Status& status, std::int64_t expected) {
-    if (expected < 0) return;
-    int received = 0;
-    FF_MPI(MPI_Get_count(&status, MPI_BYTE, &received));
-    FF_CHECK_EQ(received, expected, "bytes from group rank ", status.MPI_SOURCE,
-                ": the ranks disagree about a transfer");
-  }
-
-  std::shared_ptr<Ledger> ledger_;
-  std::shared_ptr<Memory> memory_;
-  std::int64_t message_bytes_;
-  int world_rank_;
-  std::list<OperationPtr> pending_;
-  std::vector<MPI_Status> statuses_;  // scratch of messages_done
-};
 
 // Equal parts of an operand but for trailing short or empty ones, as elements.
 struct Parts {
@@ -138,24 +42,24 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  Work do_all_reduce(const Tensor& inout, Reduce op, Stream&, TransferId id) override;
-  Work do_all_gather(const Tensor& out, const Tensor& in, Stream&, TransferId id) override;
-  Work do_reduce_scatter(const Tensor& out, const Tensor& in, Stream&, TransferId id) override;
+  Work do_all_reduce(const Tensor& inout, Reduce op, Stream& producer, TransferId id) override;
+  Work do_all_gather(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) override;
+  Work do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) override;
   Work do_all_to_all(const Tensor& out, std::span<const std::int64_t> recv_rows, const Tensor& in,
-                     std::span<const std::int64_t> send_rows, Stream&, TransferId id) override;
-  Work do_send(const Tensor& data, int to, Stream&, TransferId id) override;
-  Work do_recv(const Tensor& data, int from, Stream&, TransferId id) override;
+                     std::span<const std::int64_t> send_rows, Stream& producer, TransferId id) override;
+  Work do_send(const Tensor& data, int to, Stream& producer, TransferId id) override;
+  Work do_recv(const Tensor& data, int from, Stream& producer, TransferId id) override;
   std::vector<std::string> do_gather_bytes(std::string_view mine, TransferId id) override;
   // Messages need no launch: they never wait for one another.
   void group_begin() override {}
   void group_end() override {}
   void group_cancel() noexcept override {}
 
-  OperationPtr begin(TransferId id, std::vector<Tensor> operands) const;
-  Work launch(OperationPtr operation) {
-    owner_->start(operation);
-    return Work([owner = owner_, operation = std::move(operation)](Stream&) { owner->wait(*operation); });
-  }
+  // Posts the messages of an operation whose operands lie on the host.
+  using Post = std::function<void(Operation& operation, const Tensor& out, const Tensor& in)>;
+  // Either operand may be absent, and one a part of the other.
+  Work launch(TransferId id, const Tensor& out, const Tensor& in, Stream& producer, const Post& post);
+  Work launch_staged(TransferId id, const Tensor& out, const Tensor& in, Stream& producer, const Post& post);
   void post_send(Operation& operation, const Tensor& data, int to, int tag) const;
   void post_recv(Operation& operation, const Tensor& data, int from, int tag) const;
   // My part from everybody and their parts to them, then its sum (or max) into `out`.
@@ -172,22 +76,65 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
 };
 
-constexpr int kPointToPoint = 0;
-constexpr int kPhases = 2;
-// Tags tell apart the collectives that may be under way at once; MPI promises 32767 of them.
-int tag_of(TransferId id, int phase) { return 1 + static_cast<int>(id.sequence % 16'000) * kPhases + phase; }
-
-void copy_part(const Tensor& to, const Tensor& from) {
-  if (to.raw() != from.raw() && from.bytes() > 0)
-    std::memcpy(to.raw(), from.raw(), static_cast<std::size_t>(from.bytes()));
+// Tags tell apart the transfers that may be under way at once, since their messages need not be posted in order.
+// MPI promises 32767 tags.
+constexpr int kPhases = 2, kCollectives = 16'000, kMessages = 700;
+int tag_of(TransferId id, int phase) {
+  return static_cast<int>(id.sequence % kCollectives) * kPhases + phase;
+}
+int tag_of_message(TransferId id) {
+  return kCollectives * kPhases + static_cast<int>(id.sequence % kMessages);
 }
 
-OperationPtr MpiCommunicator::begin(TransferId id, std::vector<Tensor> operands) const {
-  for (const auto& t : operands) FF_CHECK(t.device().kind == DeviceKind::cpu, "MPI moves host tensors");
+bool on_host(const Tensor& t) { return !t || t.device().kind == DeviceKind::cpu; }
+
+Tensor rows_of(const Tensor& t, const std::vector<std::int64_t>& rows, int r) {
+  const auto first = std::accumulate(rows.begin(), rows.begin() + r, std::int64_t{0});
+  return t.rows(first, first + rows[static_cast<std::size_t>(r)]);
+}
+
+Work MpiCommunicator::launch(TransferId id, const Tensor& out, const Tensor& in, Stream& producer,
+                             const Post& post) {
+  if (!on_host(out) || !on_host(in)) return launch_staged(id, out, in, producer, post);
   auto operation = std::make_shared<Operation>();
   operation->record = id.ledger;
-  operation->operands = std::move(operands);
-  return operation;
+  operation->operands = {out, in};
+  post(*operation, out, in);
+  owner_->start(operation);
+  return Work([owner = owner_, operation = std::move(operation)](Stream&) { owner->wait(*operation); });
+}
+
+// The staging stream copies `in` once the producer is done with it, and the result back when it has arrived.
+Work MpiCommunicator::launch_staged(TransferId id, const Tensor& out, const Tensor& in, Stream& producer,
+                                    const Post& post) {
+  auto& staging = owner_->staging((out ? out : in).device());
+  const auto host = staging.copies_of(out, in);
+  staging.stream->wait(producer.record());
+  ledger().device_begin(id.ledger, *staging.stream);
+  if (in) copy_bytes(host.in, in, *staging.stream);
+  auto operation = std::make_shared<Operation>();
+  operation->record = id.ledger;
+  operation->operands = {host.out, host.in};
+  operation->ready = staging.when_reached(staging.stream->record());
+  // A raw pointer: the steps belong to the operation that they work on.
+  operation->next = [=, this, &staging, own = operation.get()] {
+    own->next = [=, this, &staging] {
+      if (out) copy_bytes(out, host.out, *staging.stream);
+      owner_->ledger()->device_end(id.ledger, *staging.stream);
+      own->on_device = staging.stream->record();
+      own->done = true;
+      own->ready = staging.when_reached(own->on_device);
+    };
+    post(*own, host.out, host.in);
+  };
+  owner_->start(operation);
+  return Work([=, &staging, owner = owner_](Stream& consumer) {
+    owner->wait(*operation);
+    if (consumer.device().kind == DeviceKind::cuda)
+      consumer.wait(operation->on_device);
+    else
+      staging.stream->await(operation->on_device);
+  });
 }
 
 void MpiCommunicator::post_send(Operation& operation, const Tensor& data, int to, int tag) const {
@@ -211,7 +158,7 @@ void MpiCommunicator::post_recv(Operation& operation, const Tensor& data, int fr
 void MpiCommunicator::post_reduce_scatter(Operation& operation, const Tensor& out, const Tensor& in,
                                           Parts parts, Reduce op, int tag) {
   const auto mine = parts.of(in, rank());
-  const auto others = owner_->stage((size() - 1) * mine.count(), in.dtype());
+  const auto others = owner_->room((size() - 1) * mine.count(), in.dtype());
   const auto from_rank = [=, me = rank()](int r) {
     return r == me ? mine : others.slice((r < me ? r : r - 1) * mine.count(), mine.count());
   };
@@ -234,58 +181,58 @@ void MpiCommunicator::post_all_gather(Operation& operation, const Tensor& out, P
   });
 }
 
-Work MpiCommunicator::do_all_reduce(const Tensor& inout, Reduce op, Stream&, TransferId id) {
-  auto operation = begin(id, {inout});
+Work MpiCommunicator::do_all_reduce(const Tensor& inout, Reduce op, Stream& producer, TransferId id) {
   const Parts parts{inout.count(), ceil_div(inout.count(), size())};
-  // Raw pointer: the step belongs to the operation it works on.
-  operation->next = [=, this, into = operation.get()] {
-    post_all_gather(*into, inout, parts, tag_of(id, 1));
-  };
-  post_reduce_scatter(*operation, parts.of(inout, rank()), inout, parts, op, tag_of(id, 0));
-  return launch(std::move(operation));
+  return launch(id, inout, inout, producer, [=, this](Operation& operation, const Tensor& t, const Tensor&) {
+    operation.next = [=, this, into = &operation, then = std::move(operation.next)] {
+      into->next = then;
+      post_all_gather(*into, t, parts, tag_of(id, 1));
+    };
+    post_reduce_scatter(operation, parts.of(t, rank()), t, parts, op, tag_of(id, 0));
+  });
 }
 
-Work MpiCommunicator::do_all_gather(const Tensor& out, const Tensor& in, Stream&, TransferId id) {
-  auto operation = begin(id, {out, in});
+Work MpiCommunicator::do_all_gather(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) {
   const Parts parts{out.count(), in.count()};
-  copy_part(parts.of(out, rank()), in);
-  post_all_gather(*operation, out, parts, tag_of(id, 0));
-  return launch(std::move(operation));
+  return launch(id, out, in, producer, [=, this](Operation& operation, const Tensor& whole, const Tensor& own) {
+    CpuStream host;
+    copy_bytes(parts.of(whole, rank()), own, host);
+    post_all_gather(operation, whole, parts, tag_of(id, 0));
+  });
 }
 
-Work MpiCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in, Stream&, TransferId id) {
-  auto operation = begin(id, {out, in});
-  post_reduce_scatter(*operation, out, in, {in.count(), out.count()}, Reduce::sum, tag_of(id, 0));
-  return launch(std::move(operation));
+Work MpiCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) {
+  const Parts parts{in.count(), out.count()};
+  return launch(id, out, in, producer, [=, this](Operation& operation, const Tensor& own, const Tensor& whole) {
+    post_reduce_scatter(operation, own, whole, parts, Reduce::sum, tag_of(id, 0));
+  });
 }
 
 Work MpiCommunicator::do_all_to_all(const Tensor& out, std::span<const std::int64_t> recv_rows,
-                                    const Tensor& in, std::span<const std::int64_t> send_rows, Stream&,
-                                    TransferId id) {
-  auto operation = begin(id, {out, in});
-  const auto part = [](const Tensor& t, std::span<const std::int64_t> rows, int r) {
-    const auto before = rows.first(static_cast<std::size_t>(r));
-    const auto first = std::accumulate(before.begin(), before.end(), std::int64_t{0});
-    return t.rows(first, first + rows[static_cast<std::size_t>(r)]);
-  };
-  copy_part(part(out, recv_rows, rank()), part(in, send_rows, rank()));
-  for_each_other([&](int to, int from) {
-    post_recv(*operation, part(out, recv_rows, from), from, tag_of(id, 0));
-    post_send(*operation, part(in, send_rows, to), to, tag_of(id, 0));
+                                    const Tensor& in, std::span<const std::int64_t> send_rows,
+                                    Stream& producer, TransferId id) {
+  const std::vector<std::int64_t> sent(send_rows.begin(), send_rows.end()),
+      received(recv_rows.begin(), recv_rows.end());
+  return launch(id, out, in, producer, [=, this](Operation& operation, const Tensor& to_me, const Tensor& mine) {
+    CpuStream host;
+    copy_bytes(rows_of(to_me, received, rank()), rows_of(mine, sent, rank()), host);
+    for_each_other([&](int to, int from) {
+      post_recv(operation, rows_of(to_me, received, from), from, tag_of(id, 0));
+      post_send(operation, rows_of(mine, sent, to), to, tag_of(id, 0));
+    });
   });
-  return launch(std::move(operation));
 }
 
-Work MpiCommunicator::do_send(const Tensor& data, int to, Stream&, TransferId id) {
-  auto operation = begin(id, {data});
-  post_send(*operation, data, to, kPointToPoint);
-  return launch(std::move(operation));
+Work MpiCommunicator::do_send(const Tensor& data, int to, Stream& producer, TransferId id) {
+  return launch(id, {}, data, producer, [=, this](Operation& operation, const Tensor&, const Tensor& in) {
+    post_send(operation, in, to, tag_of_message(id));
+  });
 }
 
-Work MpiCommunicator::do_recv(const Tensor& data, int from, Stream&, TransferId id) {
-  auto operation = begin(id, {data});
-  post_recv(*operation, data, from, kPointToPoint);
-  return launch(std::move(operation));
+Work MpiCommunicator::do_recv(const Tensor& data, int from, Stream& producer, TransferId id) {
+  return launch(id, data, {}, producer, [=, this](Operation& operation, const Tensor& out, const Tensor&) {
+    post_recv(operation, out, from, tag_of_message(id));
+  });
 }
 
 std::vector<std::string> MpiCommunicator::do_gather_bytes(std::string_view mine, TransferId id) {
@@ -294,7 +241,8 @@ std::vector<std::string> MpiCommunicator::do_gather_bytes(std::string_view mine,
   FF_CHECK(mine.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()), "small values only");
   const auto length = static_cast<int>(mine.size());
   std::string all;
-  auto operation = begin(id, {});
+  auto operation = std::make_shared<Operation>();
+  operation->record = id.ledger;
   operation->expected_bytes = {-1};
   FF_MPI(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_,
                         &operation->requests.emplace_back()));
@@ -329,14 +277,14 @@ class MpiTransport final : public Transport {
     const auto me = std::find(members.begin(), members.end(), rank_->world_rank());
     FF_CHECK(me != members.end(), "world rank ", rank_->world_rank(), " is not a member of ", name);
     const auto unique = names_.unique(name, members);
-    const auto comm = members.size() == 1 ? MPI_COMM_NULL : split(unique, members);
+    const auto comm = members.size() == 1 ? MPI_COMM_NULL : make_comm(unique, members);
     return std::make_unique<MpiCommunicator>(unique, members, static_cast<int>(me - members.begin()), comm,
                                              rank_);
   }
 
  private:
   // Collective over the members only.
-  static MPI_Comm split(const std::string& name, const std::vector<int>& members) {
+  static MPI_Comm make_comm(const std::string& name, const std::vector<int>& members) {
     MPI_Group world, group;
     MPI_Comm comm = MPI_COMM_NULL;
     FF_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));

@@ -67,18 +67,52 @@ void ThreadMatcher::run(int rank, Ready ready) {
   while (!ready.empty()) {
     const auto transfer = std::move(ready.back());
     ready.pop_back();
-    start(rank, *transfer);
+    if (!start(rank, *transfer)) continue;
     if (payload_of(*transfer).tasks() > 1) offer(transfer);
     if (payload_of(*transfer).run() || payload_of(*transfer).tasks() == 0) complete(*transfer, ready);
   }
 }
 
-void ThreadMatcher::start(int rank, Transfer& transfer) {
+// False for a transfer that a rank has withdrawn from.
+bool ThreadMatcher::start(int rank, Transfer& transfer) {
+  if (transfer.signature.device == DeviceKind::cuda && !claim(transfer)) return false;
   try {
-    payload_of(transfer).prepare(transfer);
-  } catch (const Error&) {
+    payload_of(transfer).prepare(transfer, device_streams_);
+    return true;
+  } catch (...) {
     fail(rank, std::current_exception());
+    release_claim(transfer);
     throw;
+  }
+}
+
+bool ThreadMatcher::claim(Transfer& transfer) {
+  std::lock_guard lock(mutex_);
+  auto& state = payload_of(transfer).state;
+  if (state == ThreadTransfer::State::withdrawn) return false;
+  state = ThreadTransfer::State::running;
+  return true;
+}
+
+void ThreadMatcher::release_claim(Transfer& transfer) noexcept {
+  std::lock_guard lock(mutex_);
+  payload_of(transfer).state = ThreadTransfer::State::withdrawn;
+}
+
+void ThreadMatcher::withdraw(Transfer& transfer, std::size_t side_index) noexcept {
+  using State = ThreadTransfer::State;
+  auto& payload = payload_of(transfer);
+  const auto claimed = [&] {
+    std::lock_guard lock(mutex_);
+    if (payload.state == State::waiting) payload.state = State::withdrawn;
+    if (payload.state != State::running) payload.drop_side(side_index);
+    return payload.state;
+  };
+  while (claimed() == State::running) std::this_thread::yield();  // queueing does not wait for devices
+  if (payload.state != State::finished) return;
+  try {
+    for (const auto& event : payload.device_done().events) payload.device_done().stream->await(event);
+  } catch (const Error&) {  // the device has failed: nothing runs on it any more
   }
 }
 
@@ -100,6 +134,7 @@ void ThreadMatcher::complete(Transfer& transfer, Ready& ready) {
   payload_of(transfer).release();
   std::lock_guard lock(mutex_);
   std::erase_if(runnable_, [&](const auto& other) { return other.get() == &transfer; });
+  payload_of(transfer).state = ThreadTransfer::State::finished;
   queues_.complete(transfer, ready, finished);
   for (const int rank : finished) {
     auto& waiter = waiters_[static_cast<std::size_t>(rank)];

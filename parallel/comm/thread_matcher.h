@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <exception>
 
-#include "parallel/comm/thread_transfer.h"
+#include "parallel/comm/thread_device.h"
 #include "parallel/comm/thread_world.h"
 
 namespace fivefold {
@@ -32,6 +32,9 @@ class ThreadMatcher {
   void queue(int rank, std::shared_ptr<Launch> launch, std::vector<PendingTransfer> parts);
   // Returns when `launch` is done, moving data of others meanwhile. Throws when it cannot come to that.
   void wait(int rank, const Launch& launch);
+  // A rank that unwinds takes back what it brought to device work. Returns when no device uses its operands any
+  // more: a transfer that has not begun never will.
+  void withdraw(Transfer& transfer, std::size_t side_index) noexcept;
   // The first call counts: everybody else's transfers throw from now on.
   void fail(int rank, std::exception_ptr why) noexcept;
   // The rank's body has returned.
@@ -50,7 +53,9 @@ class ThreadMatcher {
   void check_alive() const;
   void join(int rank, Launch& launch, PendingTransfer part);
   void run(int rank, Ready ready);
-  void start(int rank, Transfer& transfer);
+  bool start(int rank, Transfer& transfer);
+  bool claim(Transfer& transfer);
+  void release_claim(Transfer& transfer) noexcept;
   void offer(const std::shared_ptr<Transfer>& transfer);
   void complete(Transfer& transfer, Ready& ready);
   std::shared_ptr<Transfer> take_runnable();
@@ -62,6 +67,7 @@ class ThreadMatcher {
   std::vector<std::shared_ptr<Ledger>> ledgers_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<TransferGroup>> groups_;
+  DeviceStreams device_streams_;
   LaunchQueues queues_;
   std::vector<Waiter> waiters_;
   Ready runnable_;  // transfers with tasks to take

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "parallel/comm/rank_sum.h"
+#include "parallel/comm/thread_device.h"
 
 namespace fivefold {
 
@@ -23,20 +24,25 @@ std::int64_t rows_before(std::span<const std::int64_t> rows, std::size_t index) 
 
 }  // namespace
 
-void ThreadTransfer::prepare(const Transfer& transfer) {
-  const auto ranks = static_cast<std::int64_t>(sides_.size());
+void ThreadTransfer::prepare(const Transfer& transfer, DeviceStreams& streams) {
   op_ = transfer.signature.op;
   reduce_ = transfer.signature.reduce.value_or(Reduce::sum);
+  if (op_ == CommOp::all_to_all) check_rows(transfer);
+  for (auto& side : sides_) side.ledger->started(side.record);
+  if (transfer.signature.device == DeviceKind::cuda)
+    device_done_ = queue_on_devices(transfer, sides_, streams);
+  else
+    count_tasks();
+}
+
+void ThreadTransfer::count_tasks() {
+  const auto ranks = static_cast<std::int64_t>(sides_.size());
   if (op_ == CommOp::all_reduce) tasks_ = part_tasks_ = ceil_div(sides_[0].in.count(), kTaskElements);
   if (op_ == CommOp::reduce_scatter) part_tasks_ = ceil_div(sides_[0].out.count(), kTaskElements);
   if (op_ == CommOp::all_gather) part_tasks_ = ceil_div(sides_[0].in.bytes(), kTaskBytes);
   if (op_ == CommOp::reduce_scatter || op_ == CommOp::all_gather) tasks_ = ranks * part_tasks_;
   if (op_ == CommOp::send) tasks_ = ceil_div(sides_[0].in.bytes(), kTaskBytes);
-  if (op_ == CommOp::all_to_all) {
-    check_rows(transfer);
-    tasks_ = ranks;
-  }
-  for (auto& side : sides_) side.ledger->started(side.record);
+  if (op_ == CommOp::all_to_all) tasks_ = ranks;
 }
 
 void ThreadTransfer::check_rows(const Transfer& transfer) const {
@@ -114,7 +120,7 @@ void ThreadTransfer::release() {
   for (auto& side : sides_) {
     side.in = {};
     side.out = {};
-    side.ledger->done(side.record);
+    if (device_done_.events.empty()) side.ledger->done(side.record);
   }
 }
 

@@ -1,6 +1,7 @@
 // The communicators of ranks that are threads: they turn calls into pending transfers for the matcher.
 #include "parallel/comm/thread_world.h"
 
+#include <deque>
 #include <numeric>
 #include <thread>
 
@@ -10,19 +11,29 @@ namespace fivefold {
 
 namespace {
 
-// A rank's open Group over all its communicators, and the way to the matcher.
+// A transfer of a launch, whose `transfers` are there once it is queued.
+struct Queued {
+  std::shared_ptr<Launch> launch;
+  std::size_t index = 0;
+};
+
+// A rank's open Group over all its communicators, the way to the matcher, and device work whose end the ledger
+// has not been told.
 class RankQueue {
  public:
   RankQueue(ThreadMatcher& matcher, int rank) : matcher_(matcher), rank_(rank) {}
   ThreadMatcher& matcher() { return matcher_; }
   int rank() const { return rank_; }
 
-  std::shared_ptr<Launch> add(PendingTransfer transfer) {
+  // Where the next transfer will be.
+  Queued reserve() {
     if (!open_) open_ = std::make_shared<Launch>();
-    auto launch = open_;
+    return {open_, pending_.size()};
+  }
+  void add(PendingTransfer transfer) {
+    settle();
     pending_.push_back(std::move(transfer));
     if (depth_ == 0) flush();
-    return launch;
   }
   void begin() { ++depth_; }
   void end() {
@@ -34,15 +45,75 @@ class RankQueue {
     pending_.clear();
   }
   void wait(const Launch& launch) { matcher_.wait(rank_, launch); }
+  void on_device(const DeviceDone& done, LedgerId record) {
+    under_way_.push_back({done, record});
+    settle();
+  }
 
  private:
   void flush() { matcher_.queue(rank_, std::exchange(open_, nullptr), std::exchange(pending_, {})); }
 
+  // In the order of their launch; one that has not ended hides those behind it until it has.
+  void settle() {
+    const auto ended = [](const DeviceDone& done) {
+      return std::all_of(done.events.begin(), done.events.end(),
+                         [&](const Event& event) { return done.stream->reached(event); });
+    };
+    for (; !under_way_.empty() && ended(under_way_.front().done); under_way_.pop_front())
+      matcher_.ledger(rank_)->done(under_way_.front().record);
+  }
+
+  struct UnderWay {
+    DeviceDone done;
+    LedgerId record;
+  };
+
   ThreadMatcher& matcher_;
   int rank_;
   int depth_ = 0;
+  std::deque<UnderWay> under_way_;
   std::shared_ptr<Launch> open_;
   std::vector<PendingTransfer> pending_;
+};
+
+// What a rank holds of a transfer: it keeps the operands (when they are freed must not depend on the partner's
+// time), and takes them back from the devices when it unwinds, since its streams and memory go then.
+class Ticket {
+ public:
+  Ticket(std::shared_ptr<RankQueue> queue, Queued queued, std::size_t side_index, TransferSide operands)
+      : queue_(std::move(queue)), queued_(std::move(queued)), side_index_(side_index), in_(operands.in),
+        out_(operands.out), record_(operands.record) {}
+  ~Ticket() {
+    if (done_ || std::uncaught_exceptions() == 0 || !on_device()) return;
+    if (auto* transfer = this->transfer()) queue_->matcher().withdraw(*transfer, side_index_);
+  }
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  void wait(Stream& consumer) {
+    queue_->wait(*queued_.launch);
+    if (on_device()) {
+      const auto& done = static_cast<const ThreadTransfer&>(*transfer()->payload).device_done();
+      for (const auto& event : done.events)
+        consumer.device().kind == DeviceKind::cuda ? consumer.wait(event) : done.stream->await(event);
+      queue_->on_device(done, record_);
+    }
+    done_ = true;
+  }
+
+ private:
+  bool on_device() const { return (in_ ? in_ : out_).device().kind == DeviceKind::cuda; }
+  Transfer* transfer() const {
+    const auto& all = queued_.launch->transfers;
+    return queued_.index < all.size() ? all[queued_.index].get() : nullptr;
+  }
+
+  std::shared_ptr<RankQueue> queue_;
+  Queued queued_;
+  std::size_t side_index_;
+  Tensor in_, out_;
+  LedgerId record_;
+  bool done_ = false;
 };
 
 int index_of(const std::vector<int>& members, int world_rank) {
@@ -63,27 +134,30 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
-  Work do_all_reduce(const Tensor& inout, Reduce op, Stream&, TransferId id) override {
-    return collective({CommOp::all_reduce, inout.bytes(), inout.dtype(), op}, side(inout, inout, id), id);
+  Work do_all_reduce(const Tensor& inout, Reduce op, Stream& producer, TransferId id) override {
+    return collective({CommOp::all_reduce, inout.bytes(), inout.dtype(), op, inout.device().kind},
+                      side(inout, inout, producer, id), id);
   }
-  Work do_all_gather(const Tensor& out, const Tensor& in, Stream&, TransferId id) override {
-    return collective({CommOp::all_gather, out.bytes(), out.dtype(), {}}, side(in, out, id), id);
+  Work do_all_gather(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) override {
+    return collective({CommOp::all_gather, out.bytes(), out.dtype(), {}, out.device().kind},
+                      side(in, out, producer, id), id);
   }
-  Work do_reduce_scatter(const Tensor& out, const Tensor& in, Stream&, TransferId id) override {
-    return collective({CommOp::reduce_scatter, in.bytes(), in.dtype(), Reduce::sum}, side(in, out, id), id);
+  Work do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) override {
+    return collective({CommOp::reduce_scatter, in.bytes(), in.dtype(), Reduce::sum, in.device().kind},
+                      side(in, out, producer, id), id);
   }
   Work do_all_to_all(const Tensor& out, std::span<const std::int64_t> recv_rows, const Tensor& in,
-                     std::span<const std::int64_t> send_rows, Stream&, TransferId id) override {
-    auto mine = side(in, out, id);
+                     std::span<const std::int64_t> send_rows, Stream& producer, TransferId id) override {
+    auto mine = side(in, out, producer, id);
     mine.send_rows.assign(send_rows.begin(), send_rows.end());
     mine.recv_rows.assign(recv_rows.begin(), recv_rows.end());
-    return collective({CommOp::all_to_all, -1, in.dtype(), {}}, std::move(mine), id);
+    return collective({CommOp::all_to_all, -1, in.dtype(), {}, in.device().kind}, std::move(mine), id);
   }
-  Work do_send(const Tensor& data, int to, Stream&, TransferId id) override {
-    return point_to_point(data, rank(), to, 0, side(data, {}, id), id);
+  Work do_send(const Tensor& data, int to, Stream& producer, TransferId id) override {
+    return point_to_point(data, rank(), to, 0, side(data, {}, producer, id), id);
   }
-  Work do_recv(const Tensor& data, int from, Stream&, TransferId id) override {
-    return point_to_point(data, from, rank(), 1, side({}, data, id), id);
+  Work do_recv(const Tensor& data, int from, Stream& producer, TransferId id) override {
+    return point_to_point(data, from, rank(), 1, side({}, data, producer, id), id);
   }
   std::vector<std::string> do_gather_bytes(std::string_view mine, TransferId id) override;
 
@@ -91,11 +165,14 @@ class ThreadCommunicator final : public Communicator {
   void group_end() override { queue_->end(); }
   void group_cancel() noexcept override { queue_->cancel(); }
 
-  TransferSide side(const Tensor& in, const Tensor& out, TransferId id) const {
+  TransferSide side(const Tensor& in, const Tensor& out, Stream& producer, TransferId id) const {
+    const auto device = (in ? in : out).device();
     for (const auto* tensor : {&in, &out})
-      FF_CHECK(!*tensor || tensor->device().kind == DeviceKind::cpu,
-               "ranks that are threads exchange host tensors");
-    return {in, out, {}, {}, {}, queue_->matcher().ledger(queue_->rank()), id.ledger};
+      FF_CHECK(!*tensor || (tensor->device() == device && device.kind != DeviceKind::none),
+               "operands lie on one device");
+    TransferSide side{in, out, {}, {}, {}, queue_->matcher().ledger(queue_->rank()), id.ledger};
+    if (device.kind == DeviceKind::cuda) side.ready = producer.record();
+    return side;
   }
   Work collective(const TransferSignature& signature, TransferSide mine, TransferId id) {
     return waiting({{group_, -1, -1, id.sequence},
@@ -106,15 +183,15 @@ class ThreadCommunicator final : public Communicator {
   }
   Work point_to_point(const Tensor& data, int from, int to, std::size_t side_index, TransferSide mine,
                       TransferId id) {
-    const TransferSignature signature{CommOp::send, data.bytes(), data.dtype(), {}};
+    const TransferSignature signature{CommOp::send, data.bytes(), data.dtype(), {}, data.device().kind};
     return waiting({{group_, from, to, id.sequence}, signature, 2, side_index, std::move(mine)});
   }
-  // The handle keeps the tensors too: when they are freed must not depend on the partner's time.
   Work waiting(PendingTransfer transfer) {
-    auto in = transfer.side.in, out = transfer.side.out;
-    auto launch = queue_->add(std::move(transfer));
-    return Work([queue = queue_, launch = std::move(launch), in = std::move(in),
-                 out = std::move(out)](Stream&) { queue->wait(*launch); });
+    auto operands = transfer.side;
+    const auto side_index = transfer.side_index;
+    auto ticket = std::make_shared<Ticket>(queue_, queue_->reserve(), side_index, std::move(operands));
+    queue_->add(std::move(transfer));
+    return Work([ticket = std::move(ticket)](Stream& consumer) { ticket->wait(consumer); });
   }
 
   std::shared_ptr<RankQueue> queue_;
@@ -122,10 +199,11 @@ class ThreadCommunicator final : public Communicator {
 };
 
 std::vector<std::string> ThreadCommunicator::do_gather_bytes(std::string_view mine, TransferId id) {
-  auto own = side({}, {}, id);
+  TransferSide own{.ledger = queue_->matcher().ledger(queue_->rank()), .record = id.ledger};
   own.bytes = std::string(mine);
   const TransferSignature signature{CommOp::host, -1, {}, {}};
-  const auto launch = queue_->add({{group_, -1, -1, id.sequence},
+  const auto launch = queue_->reserve().launch;
+  queue_->add({{group_, -1, -1, id.sequence},
                                    signature,
                                    members().size(),
                                    static_cast<std::size_t>(rank()),

@@ -8,22 +8,34 @@
 namespace fivefold {
 
 void FsdpUnit::make_gradients(const Run& run) {
-  gradients_ = run.zeros({total_}, run.accum(), Tag::gradients);
+  for (const bool narrow : {false, true}) {
+    auto& gradients = gradients_[narrow];
+    if (gradients.total > 0)
+      gradients.flat = run.zeros({gradients.total}, narrow ? DType::bf16 : run.accum(), Tag::gradients);
+  }
   for (std::size_t i = 0; i < params_.size(); ++i) {
     auto& param = *params_[i].param;
     const auto shape = param.compute_box.shape();
-    param.gradient = gradients_.slice(first_[i], shape.count()).view(shape);
+    const Tensor& flat = gradients_[sums_in_bf16(param)].flat;
+    param.gradient = flat.slice(gradient_first_[i], shape.count()).view(shape);
     if (param.tied) param.tied_gradient = run.zeros(shape, run.accum(), Tag::gradients);
   }
 }
 
+bool FsdpUnit::has_gradients() const { return gradients_[0].flat || gradients_[1].flat; }
+
+void FsdpUnit::zero_flat(const Run& run) {
+  for (const auto& gradients : gradients_)
+    if (gradients.flat) run(Fill{.x = gradients.flat, .value = 0});
+}
+
 void FsdpUnit::drop_gradients() {
-  gradients_ = {};
+  for (auto& gradients : gradients_) gradients.flat = {};
   for (auto& p : params_) p.param->gradient = p.param->tied_gradient = {};
 }
 
 void FsdpUnit::zero_grads(const Run& run) {
-  if (gradients_) run(Fill{.x = gradients_, .value = 0});
+  zero_flat(run);
   for (auto& p : params_) {
     if (p.param->tied_gradient) run(Fill{.x = p.param->tied_gradient, .value = 0});
     if (!reduces_in_place() || p.param->gradient.dim(0) % storage_group(run, *p.param).size() != 0)
@@ -32,14 +44,14 @@ void FsdpUnit::zero_grads(const Run& run) {
 }
 
 void FsdpUnit::begin_backward(const Run& run) {
-  if (!gradients_) make_gradients(run);
+  if (!has_gradients()) make_gradients(run);
 }
 
 void FsdpUnit::end_backward(const Run& run) {
   if (!policy_.reduce_each_micro_batch) return;
   start_reduce(run);
   finish_reduce(run);
-  if (policy_.stage == 1) run(Fill{.x = gradients_, .value = 0});
+  if (policy_.stage == 1) zero_flat(run);
 }
 
 void FsdpUnit::reduce_grads(const Run& run) {
@@ -56,8 +68,8 @@ Tensor FsdpUnit::scatter_source(const Run& run, const ShardedParam& p, int ranks
   const Tensor& whole_gradient = p.param->gradient;
   const auto rows = whole_gradient.dim(0);
   if (rows % ranks == 0) return whole_gradient;
-  auto padded =
-      run.zeros(with_rows(whole_gradient.shape(), p.padded_rows * ranks), run.accum(), Tag::communication);
+  auto padded = run.zeros(with_rows(whole_gradient.shape(), p.padded_rows * ranks), whole_gradient.dtype(),
+                          Tag::communication);
   run(Convert{.x = whole_gradient, .y = padded.rows(0, rows)});
   return padded;
 }
@@ -88,7 +100,7 @@ void FsdpUnit::start_reduce(const Run& run) {
     const auto padded = with_rows(p.param->compute_box.shape(), p.padded_rows);
     const bool in_place = reduces_in_place();
     reduced_.push_back(in_place ? p.gradient.extended(padded)
-                                : run.empty(padded, run.accum(), Tag::communication));
+                                : run.empty(padded, p.gradient.dtype(), Tag::communication));
     pending_.push_back(comm.reduce_scatter(reduced_.back(), scatter_source(run, p, comm.size()), run.stream));
   }
 }

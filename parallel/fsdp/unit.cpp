@@ -24,9 +24,21 @@ void FsdpUnit::lay_out(const Groups& groups) {
       params_.push_back({.param = p});
       first_.push_back(total_);
       total_ += p->compute_box.count();
+      auto& total = gradients_[sums_in_bf16(*p)].total;
+      gradient_first_.push_back(total);
+      total += p->compute_box.count();
     }
-    total_ = round_up(total_, kGroupAlignment);
+    for (auto* total : {&total_, &gradients_[0].total, &gradients_[1].total})
+      *total = round_up(*total, kGroupAlignment);
   }
+}
+
+bool FsdpUnit::sums_in_bf16(const Param& param) const {
+  return policy_.storage.bf16_gradients && param.products_only;
+}
+
+DType FsdpUnit::gradient_dtype(const Run& run, const Param& param) const {
+  return sums_in_bf16(param) ? DType::bf16 : run.accum();
 }
 
 void FsdpUnit::make_weights(const Run& run) {
@@ -49,14 +61,18 @@ void FsdpUnit::make_shards(const Run& run, ShardedParam& p, int storage_ranks) {
   };
   p.shard =
       divides && !frees_weights() ? param.weight.rows(begin, begin + own[0]) : apart(run.dtype, Tag::weights);
-  p.master = run.dtype == run.accum() ? p.shard : run.zeros(own, run.accum(), Tag::master);
+  const auto& storage = policy_.storage;
+  if (storage.master == MasterForm::whole)
+    p.master = run.dtype == run.accum() ? p.shard : run.zeros(own, run.accum(), Tag::master);
+  if (storage.master == MasterForm::remainder) p.remainder = run.empty(own, DType::i16, Tag::master);
   const bool second_holder = param.tied_across && run.mesh.coordinate(Axis::pp) != 0;
   p.owned = !second_holder && owns_box(param.global, param.storage, run.mesh.layout(), run.mesh.position());
   if (!policy_.trains) return;
   p.gradient = divides && reduces_in_place() ? param.gradient.rows(begin, begin + own[0])
-                                             : apart(run.accum(), Tag::gradients);
-  p.m = run.zeros(own, run.accum(), Tag::moments);
-  p.v = run.zeros(own, run.accum(), Tag::moments);
+                                             : apart(gradient_dtype(run, param), Tag::gradients);
+  const auto moments = storage.bf16_moments ? DType::bf16 : run.accum();
+  p.m = run.zeros(own, moments, Tag::moments);
+  p.v = run.zeros(own, moments, Tag::moments);
 }
 
 void FsdpUnit::unshard(const Run& run) {

@@ -9,8 +9,10 @@
 // n (2, 3); moments 2 N a / n; masters N a / n where they are apart. A reduction a step: gradients that are
 // whole while they accumulate.
 #pragma once
+#include <array>
 #include <vector>
 
+#include "parallel/fsdp/storage.h"
 #include "parallel/mesh/param.h"
 #include "parallel/run.h"
 
@@ -21,6 +23,7 @@ struct ZeroPolicy {
   bool reduce_each_micro_batch = false;  // parallel.reduce = micro_batch
   bool reshard_after_use = true;         // ZeRO-3: false keeps weights whole until the optimizer changes them
   bool trains = true;  // false: weights only, nothing is kept for gradients and moments (generation)
+  StateStorage storage;
 };
 
 // What one rank keeps of a parameter between steps. Rows are those of the storage box; buffers hold
@@ -29,11 +32,25 @@ struct ShardedParam {
   Param* param = nullptr;
   std::int64_t padded_rows = 0;  // rows each storage rank transfers: ceil(compute rows / storage ranks)
   Tensor shard;                  // storage box, compute dtype
-  Tensor master;                 // storage box, accumulate dtype; shard itself where the dtypes are equal
-  Tensor gradient;               // storage box, accumulate dtype; complete after finish_grads
-  Tensor m, v;                   // storage box, accumulate dtype (Adam)
+  Tensor master;  // storage box, accumulate dtype; shard itself where the dtypes are equal; none in the other
+                  // forms
+  Tensor remainder;    // storage box, i16, in that form
+  Tensor gradient;     // storage box; complete after finish_grads
+  Tensor m, v;         // storage box (Adam)
   bool owned = false;  // this rank counts it in norms and writes it: the lowest holder of a non-empty box
+
+  // The weight in the words of the optimizer's ops, flat.
+  StoredMaster stored() const;
+  // host (accumulate dtype, storage box) = the master, and the master and all that follows from it = host.
+  // Some device memory at a time; complete on return.
+  void read_master(const Run& run, const Tensor& host) const;
+  void write_master(const Run& run, const Tensor& host) const;
 };
+
+// host = the elements of `stored`, a tensor of state, in another dtype, and back. Some device memory at a
+// time; complete on return.
+void read_as(const Run& run, const Tensor& stored, const Tensor& host);
+void write_as(const Run& run, const Tensor& host, const Tensor& stored);
 
 class FsdpUnit {
  public:
@@ -74,10 +91,13 @@ class FsdpUnit {
   // True where the reduced gradient is an own part of the whole one: ZeRO-1, one reduction a step.
   bool reduces_in_place() const { return policy_.stage == 1 && !policy_.reduce_each_micro_batch; }
   void lay_out(const Groups& groups);
+  bool sums_in_bf16(const Param& param) const;
+  DType gradient_dtype(const Run& run, const Param& param) const;
   void make_weights(const Run& run);
   void make_gradients(const Run& run);
+  bool has_gradients() const;
+  void zero_flat(const Run& run);
   void drop_gradients();
-  void add_param(const Run& run, Param& param);
   void make_shards(const Run& run, ShardedParam& p, int storage_ranks);
   void start_gather(const Run& run, ShardedParam& p);
   static void join_uses(const Run& run, const Param& param);
@@ -90,7 +110,14 @@ class FsdpUnit {
   std::vector<ShardedParam> params_;
   std::vector<std::int64_t> first_;  // of each parameter in the flat buffers, elements
   std::int64_t total_ = 0;
-  Tensor weights_, gradients_;  // flat; Param::weight and ::gradient are views; none while freed
+  // Flat buffers of the gradients in the accumulate dtype and of those in bf16; offsets by parameter.
+  struct Gradients {
+    std::int64_t total = 0;
+    Tensor flat;
+  };
+  std::array<Gradients, 2> gradients_;
+  std::vector<std::int64_t> gradient_first_;
+  Tensor weights_;  // flat; Param::weight and ::gradient are views; none while freed
   State state_ = State::sharded;
   std::vector<Work> pending_;
   std::vector<std::pair<Tensor, Tensor>>

@@ -57,11 +57,13 @@ DeviceMesh::DeviceMesh(MeshShape shape, Transport& transport, const std::vector<
   std::map<std::pair<std::vector<int>, std::string>, Communicator*> made;
   for (const auto& wanted : groups) {
     auto members = members_of(layout_, position_, wanted);
-    if (std::find(members.begin(), members.end(), position_) == members.end()) continue;
-    for (auto& member : members) member = world_rank_at(member);
+    const bool member = std::find(members.begin(), members.end(), position_) != members.end();
+    for (auto& each : members) each = world_rank_at(each);
+    if (!member) members.clear();
     auto& communicator = made[{members, wanted.purpose}];
-    if (!communicator)
-      communicator = owned_.emplace_back(transport.create(name_of_group(wanted), members)).get();
+    if (communicator == nullptr)  // on all ranks or on none, since all groups of a kind are alike
+      communicator = owned_.emplace_back(transport.split(name_of_group(wanted), members)).get();
+    if (!member) continue;
     by_axes_[{wanted.axes, wanted.purpose, wanted.parts}] = communicator;
   }
   if (const auto crossing = crossing_groups(layout_, world_rank_at_, slots); !crossing.empty())

@@ -13,6 +13,7 @@ struct Param {
   Shape global;       // whole tensor
   int index = 0;      // in the model's global parameter order
   bool decay = true;  // weight decay applies
+  bool products_only = false;  // gradients come from matrix products alone, which round once a sum
   View view = View::dense;
   PartitionSpec compute;  // cut by tp or ep only
   PartitionSpec storage;  // compute, then the storage axes on dim 0

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/copy.h"
+#include "core/profiler_range.h"
 #include "parallel/pipeline/picture.h"
 
 namespace fivefold {
@@ -71,7 +72,8 @@ class StepRunner {
   }
 
   void perform(const Action& action) {
-    pp_.ledger().set_position(action.stage, action.micro_batch);
+    pp_.ledger().set_position(action.stage, action.micro_batch, word_for(action.act));
+    const ProfilerRange range(word_for(action.act).data());
     auto& stage = *stages_.at(action.stage);
     const int m = action.micro_batch;
     switch (action.act) {

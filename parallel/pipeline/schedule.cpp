@@ -53,6 +53,14 @@ void read_header(std::string_view line, Schedule& schedule) {
 
 }  // namespace
 
+std::string_view word_for(Act act) {
+  constexpr auto kWords = std::to_array<std::string_view>(
+      {"forward", "backward", "backward_input", "backward_weight", "send_activation", "receive_activation",
+       "send_gradient", "receive_gradient", "unshard", "reshard", "exchange_tied", "reduce_grads"});
+  static_assert(kWords.size() == kEnumNames<Act>.size());
+  return kWords[static_cast<std::size_t>(act)];
+}
+
 std::string to_text(const Action& action) {
   const auto text = str(action.stage, action.act);
   return action.micro_batch == kWholeStep ? text : str(text, action.micro_batch);

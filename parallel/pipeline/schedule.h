@@ -31,6 +31,9 @@ template <>
 inline constexpr auto kEnumNames<Act> = std::to_array<std::string_view>({"F", "B", "I", "W", "SA", "RA", "SG",
                                                                          "RG", "U", "D", "T", "R"});
 
+// "forward", "receive_gradient": for people.
+std::string_view word_for(Act act);
+
 constexpr bool is_compute(Act act) { return act <= Act::backward_weight; }
 constexpr bool is_send(Act act) { return act == Act::send_activation || act == Act::send_gradient; }
 constexpr bool is_receive(Act act) { return act == Act::receive_activation || act == Act::receive_gradient; }

@@ -88,7 +88,7 @@ TEST(ManifestText, OnlyTheKnownKeysAreAccepted) {
   EXPECT_EQ(edited("\"codec\":\"planes\"", "\"codec\":\"lzma\""),
             "m: unknown codec 'lzma'; this program knows raw, zstd and planes");
   EXPECT_EQ(edited("\"dtype\":\"f64\"", "\"dtype\":\"f16\""),
-            "m: a dtype is one of f64, f32, bf16, i32, u8, not 'f16'");
+            "m: a dtype is one of f64, f32, bf16, i32, u8, i16, not 'f16'");
   EXPECT_EQ(edited("\"shape\":[0]", "\"shape\":[0,0,0,0,0]"), "m: a tensor of 5 dims; the most is 4");
   EXPECT_EQ(edited("0123456789abcdef", "0123456789ABCDEF"), "m: 'hash_stored' is not 16 hexadecimal digits");
   EXPECT_TRUE(contains(edited("]\n}\n", "]\n}\n{}"), "m: "));

@@ -10,7 +10,7 @@ namespace fivefold {
 namespace {
 
 TEST(Types, NamesRoundTripAndUnknownOnesAreRefused) {
-  for (auto t : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8})
+  for (auto t : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8, DType::i16})
     EXPECT_EQ(dtype_from(name_of(t)), t);
   EXPECT_THROW(dtype_from("f16"), UserError);
 }
@@ -21,6 +21,7 @@ TEST(Types, SizesAndAccumulators) {
   EXPECT_EQ(size_of(DType::bf16), 2);
   EXPECT_EQ(size_of(DType::i32), 4);
   EXPECT_EQ(size_of(DType::u8), 1);
+  EXPECT_EQ(size_of(DType::i16), 2);
   EXPECT_EQ(sizeof(bf16), 2u);
   EXPECT_EQ(accum_dtype(DType::f64), DType::f64);
   EXPECT_EQ(accum_dtype(DType::bf16), DType::f32);

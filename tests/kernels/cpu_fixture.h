@@ -6,6 +6,7 @@
 
 #include "core/philox.h"
 #include "kernels/backend.h"
+#include "kernels/cases/place.h"
 
 namespace fivefold {
 
@@ -81,6 +82,7 @@ class CpuFixture : public testing::Test {
   void run(const Op& op) {
     backend_->run(op, stream_);
   }
+  cases::Machine machine() { return {*backend_, *memory_, stream_}; }
 
   CpuStream stream_;
   std::shared_ptr<Memory> memory_ = make_cpu_memory({.poison = true});

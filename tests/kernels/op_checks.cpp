@@ -37,7 +37,7 @@ double largest_distance(std::span<const double> a, std::span<const double> b) {
 
 double error_bound(const OperandInfo& operand, DType case_dtype, std::span<const double> exact,
                    std::span<const double> low) {
-  if (operand.dtype == DType::i32) return 0.0;
+  if (operand.dtype == DType::i32 || operand.dtype == DType::i16) return 0.0;
   if (operand.dtype == DType::f64 && (case_dtype == DType::f64 || operand.in_f64))
     return 1e-12 * largest(exact);
   const auto dtype =

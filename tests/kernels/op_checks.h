@@ -110,7 +110,7 @@ Faults check_sharing(const Case<Op>& c, const Machine& machine) {
     const auto w = position(written), r = position(read);
     const Placed<Op> apart(c, initial, machine);
     Placed<Op> shared(c, initial, machine);
-    shared.op.*c.operands[w].member = shared.operands[r].tensor;
+    c.operands[w].of(shared.op) = shared.operands[r].tensor;
     machine.backend.run(apart.op, machine.stream);
     machine.backend.run(shared.op, machine.stream);
     const auto expected = read_blocks(apart, machine), got = read_blocks(shared, machine);
@@ -166,7 +166,7 @@ Faults check_refusals(const Case<Op>& c, const Machine& machine) {
   for (const auto& operand : c.operands) {
     const auto refused = [&](const Tensor& wrong, std::string_view what) {
       auto op = placed.op;
-      op.*operand.member = wrong;
+      operand.of(op) = wrong;
       if (accepts(op)) faults.push_back(str("check() accepts ", operand.name, ' ', what));
     };
     auto longer = operand.shape;

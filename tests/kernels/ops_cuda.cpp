@@ -1,6 +1,6 @@
-// Every case of every op on a CUDA device, as one test an op and dtype: held to the CPU op's own error,
-// guards, inputs unchanged, outputs filled with NaN before, the same bits when run again, shared memory. One
-// more refuses a stream of another device.
+// Every case of every op on a CUDA device, as one test an op and dtype: held to the error of the CPU op or of
+// the plain formula in f32, guards, inputs unchanged, outputs filled with NaN before, the same bits when run
+// again, shared memory. One more refuses a stream of another device.
 #include <gtest/gtest.h>
 
 #include "core/cuda.h"
@@ -26,19 +26,33 @@ class Pair {
   Machine cpu_{*cpu_backend_, *cpu_memory_, cpu_stream_}, cuda_{*backend_, *memory_, *stream_};
 };
 
-// Results to compare with: of the formula in f64, and of the CPU op in the case's dtype.
+// Results to compare with: of the formula in f64, of the CPU op in the case's dtype, and of the formula in
+// f32. CPU libraries add long sums in blocks, whose error grows more slowly than that of one sum from the
+// first product to the last, which is what the formula takes and a GPU may.
 struct Expected {
-  Values<double> exact, cpu;
+  Values<double> exact, cpu, plain;
+
+  double bound(const OperandInfo& operand, DType dtype) const {
+    const auto& name = operand.name;
+    return std::max(error_bound(operand, dtype, exact[name], cpu[name]),
+                    error_bound(operand, dtype, exact[name], plain[name]));
+  }
 };
 
 template <class Op>
 Expected expected_of(const Case<Op>& c, const Values<double>& initial, const Pair& machines) {
   auto exact = initial;
   c.exact(c.op, exact);
-  return {exact, evaluate(machines.cpu(), c, initial)};
+  return {exact, evaluate(machines.cpu(), c, initial), low_values(c, initial)};
 }
 
-// Two runs on the device. Error at most twice that of the CPU op in this dtype and one ulp (1e-12 in f64).
+// What cut sums may add to the error: one ulp each.
+double cut_bound(const OperandInfo& operand, std::span<const double> exact) {
+  return static_cast<double>(operand.cuts) * ulp_of(operand.dtype, largest(exact));
+}
+
+// Two runs on the device. Error at most twice that of the expected results in this dtype and one ulp (1e-12
+// in f64).
 template <class Op>
 void check_runs(const Case<Op>& c, const Values<double>& initial, const Expected& expected, Placing placing,
                 const Pair& machines, Faults& faults) {
@@ -54,7 +68,8 @@ void check_runs(const Case<Op>& c, const Values<double>& initial, const Expected
       check_bytes(operand, blocks[i], faults);
       compare_bits(run, operand, first[i], blocks[i], faults);
       if (operand.info->role == Role::input) continue;
-      const double bound = error_bound(*operand.info, c.dtype, expected.exact[name], expected.cpu[name]);
+      const double bound =
+          expected.bound(*operand.info, c.dtype) + cut_bound(*operand.info, expected.exact[name]);
       compare_numbers(name, numbers_of(operand, blocks[i]), expected.exact[name], bound, faults);
     }
   }
@@ -72,10 +87,10 @@ Faults check_case(const Case<Op>& c, const Pair& machines) {
 }
 
 template <class Op>
-Faults run_cases(DType dtype) {
+Faults run_cases(Scale scale, DType dtype) {
   const Pair machines;
   Faults all;
-  for (const auto& c : cases<Op>(Scale::test)) {
+  for (const auto& c : cases<Op>(scale)) {
     if (c.dtype != dtype) continue;
     for (const auto& found : {check_case(c, machines), check_sharing(c, machines.cuda())})
       for (const auto& fault : found) all.push_back(str(c.name(), ": ", fault));
@@ -98,24 +113,25 @@ class GpuOps : public testing::Test {
 };
 
 template <class Op>
-void add_tests() {
-  const auto all = cases<Op>(Scale::test);
+void add_tests(const char* suite, Scale scale) {
+  const auto all = cases<Op>(scale);
   for (const auto dtype : kDTypes) {
     const auto of_dtype = [dtype](const Case<Op>& c) { return c.dtype == dtype; };
     if (std::none_of(all.begin(), all.end(), of_dtype)) continue;
-    const auto run = [dtype] { return run_cases<Op>(dtype); };
-    testing::RegisterTest("GpuOps", str(Op::kName, '_', dtype).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+    const auto run = [scale, dtype] { return run_cases<Op>(scale, dtype); };
+    testing::RegisterTest(suite, str(Op::kName, '_', dtype).c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [run]() -> testing::Test* { return new GpuOps(run); });
   }
 }
 
 template <class... Ops>
-bool add_all(OpList<Ops...>) {
-  (add_tests<Ops>(), ...);
+bool add_all(const char* suite, Scale scale, OpList<Ops...>) {
+  (add_tests<Ops>(suite, scale), ...);
   return true;
 }
 
-[[maybe_unused]] const bool kAdded = add_all(AllOps{});
+[[maybe_unused]] const bool kAdded = add_all("GpuOps", Scale::test, AllOps{}),
+                            kEdgesAdded = add_all("GpuOpsEdges", Scale::edges, OpsWithEdges{});
 
 TEST(GpuBackend, RefusesAStreamOfAnotherDevice) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";

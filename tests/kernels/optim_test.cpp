@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tests/kernels/cpu_fixture.h"
+#include "tests/kernels/optim_steps.h"
 
 namespace fivefold {
 namespace {
@@ -13,13 +14,12 @@ class OptimTest : public CpuFixture {
   // One step of one parameter with clip 1.
   void step(const Tensor& gradient) {
     const auto sums = filled({1}, DType::f64, 0);
-    run(SquaredSum{.x = gradient, .sums = sums});
+    run(SquaredSum{.parts = {{.x = gradient}}, .sums = sums});
     run(StepControl{.sums = sums, .control = control_, .clip = 1});
-    run(AdamW{.master = master_,
-              .gradient = gradient,
-              .m = m_,
-              .v = v_,
-              .compute = {},
+    run(AdamW{.parts = {{.weight = {.master = master_, .copy = {}, .remainder = {}},
+                         .gradient = gradient,
+                         .m = m_,
+                         .v = v_}},
               .control = control_,
               .lr = 0.5});
   }
@@ -65,17 +65,24 @@ TEST_F(OptimTest, UpdatesFollowTheStepCount) {
   const auto update_at = [&](double applied) {
     const auto master = filled({1}, DType::f64, 0);
     const auto control = tensor({StepControl::kCount}, DType::f64, {1, 1, 1, applied, 0});
-    run(AdamW{.master = master,
-              .gradient = filled({1}, DType::f64, 0.3),
-              .m = filled({1}, DType::f64, 0.3),
-              .v = filled({1}, DType::f64, 0.09),
-              .compute = {},
+    run(AdamW{.parts = {{.weight = {.master = master, .copy = {}, .remainder = {}},
+                         .gradient = filled({1}, DType::f64, 0.3),
+                         .m = filled({1}, DType::f64, 0.3),
+                         .v = filled({1}, DType::f64, 0.09)}},
               .control = control,
               .lr = 1});
     return get(master, 0);
   };
   EXPECT_NEAR(update_at(1001), -1, 1e-7);
   EXPECT_NEAR(update_at(1) / update_at(1001), 10 * std::sqrt(0.05), 1e-6);
+}
+
+TEST_F(OptimTest, SplitMastersAreMastersToTheLastBit) {
+  for (const auto& fault : cases::check_split_steps(machine())) ADD_FAILURE() << fault;
+}
+
+TEST_F(OptimTest, PartsDoNotDependOnEachOther) {
+  for (const auto& fault : cases::check_parts_alone(machine())) ADD_FAILURE() << fault;
 }
 
 }  // namespace

@@ -160,14 +160,39 @@ TEST(Schedule, FillsTheDecay) {
 }
 
 TEST(Rules, StorageFollowsThePrecision) {
-  TrainConfig train;
-  EXPECT_EQ(master_dtype(train), DType::f32);
-  train.precision = DType::f64;
-  EXPECT_EQ(moments_dtype(train), DType::f64);
-  train.precision = DType::bf16;
-  EXPECT_EQ(gradients_dtype(train), DType::f32);
-  train.master = DType::bf16;
-  EXPECT_EQ(master_dtype(train), DType::bf16);
+  struct Rule {
+    DType precision;
+    std::vector<MasterStorage> masters;
+    std::vector<DType> moments, gradients;
+  };
+  using M = MasterStorage;
+  const std::vector<Rule> rules{
+      {DType::f64, {M::f64}, {DType::f64}, {DType::f64}},
+      {DType::f32, {M::f32}, {DType::f32, DType::bf16}, {DType::f32}},
+      {DType::bf16, {M::f32, M::split, M::bf16}, {DType::f32, DType::bf16}, {DType::f32, DType::bf16}}};
+  const auto accepted = [](const Config& config) { return refusal([&] { check(config, 1); }) == "accepted"; };
+  const auto has = [](const auto& list, auto value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  for (const auto& rule : rules) {
+    auto config = tiny();
+    config.train.precision = rule.precision;
+    EXPECT_TRUE(accepted(config));
+    for (const auto master : {M::f32, M::split, M::bf16, M::f64}) {
+      config.train.master = master;
+      EXPECT_EQ(accepted(config), has(rule.masters, master)) << rule.precision << ' ' << name_of(master);
+    }
+    config.train.master = M::automatic;
+    for (const auto dtype : {DType::f64, DType::f32, DType::bf16}) {
+      config.train.moments = dtype, config.train.gradients = {};
+      EXPECT_EQ(accepted(config), has(rule.moments, dtype)) << rule.precision << ' ' << dtype;
+      config.train.moments = {}, config.train.gradients = dtype;
+      EXPECT_EQ(accepted(config), has(rule.gradients, dtype)) << rule.precision << ' ' << dtype;
+    }
+  }
+  auto config = tiny();
+  config.train.master = M::split;
+  expect_words(refusal([&] { check(config, 1); }), {"train.master = split", "precision = f32", "auto, f32"});
 }
 
 TEST(Rules, TrainingNeedsDataAndOneStart) {
@@ -196,8 +221,8 @@ TEST(Supported, DefaultsAndDenseModelsAreFine) {
 
 TEST(Supported, MissingFeaturesAreNamedWithWhatWorks) {
   auto config = tiny();
-  config.log.trace = true;
-  expect_words(refusal([&] { check_supported(config); }), {"log.trace = true", "what works is false"});
+  config.log.tensorboard = true;
+  expect_words(refusal([&] { check_supported(config); }), {"log.tensorboard = true", "what works is false"});
   config = tiny("tiny-moe");
   expect_words(refusal([&] { check_supported(config); }), {"model.experts = 8", "what works is 0"});
 }

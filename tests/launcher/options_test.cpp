@@ -182,7 +182,7 @@ TEST(OptionTable, HasTheKeysThatUsersRelyOn) {
       {"train",
        "global_batch micro_batch precision device threads deterministic recompute loss_rows master moments "
        "gradients "
-       "max_skips"},
+       "memory_limit max_skips"},
       {"optimizer", "name lr min_lr warmup_steps decay decay_steps beta1 beta2 eps weight_decay clip"},
       {"checkpoint", "every keep async staging compress allow_missing"},
       {"launch", "deadline_init deadline_step deadline_save restarts hash_every"},

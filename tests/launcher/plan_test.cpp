@@ -254,18 +254,17 @@ TEST(Memory, ManyMicroBatchesAreExtrapolated) {
 }
 
 double gemm_and_attention_flops(const Config& config) {
-  OpProfile profile;
+  OpProfiler profiler;
   auto options = engine_options(config, 1);
-  options.wrap_backend = [&](std::unique_ptr<Backend> inner) {
-    return make_profiling_backend(std::move(inner), profile);
-  };
+  options.wrap_backend = [&](std::unique_ptr<Backend> inner) { return profiler.around(std::move(inner)); };
   run_ranks(1, [&](Transport& transport) {
     Engine engine(options, transport, {{"host", 0}});
     engine.initialize({});
+    profiler.start();
     engine.accumulate(std::vector{dry_step(config, {}).batch}, 1);
   });
   double flops = 0;
-  for (const auto& [name, op] : profile)
+  for (const auto& [name, op] : profiler.stop())
     if (name.starts_with("gemm") || name.starts_with("attention_forward") ||
         name.starts_with("attention_backward"))
       flops += op.flops;

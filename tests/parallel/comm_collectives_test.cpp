@@ -14,7 +14,9 @@ namespace {
 
 class Collectives : public testing::TestWithParam<int> {};
 
-TEST_P(Collectives, AllOperationsTypesAndSizes) { run_ranks(GetParam(), test::check_collectives); }
+TEST_P(Collectives, AllOperationsTypesAndSizes) {
+  run_ranks(GetParam(), [](Transport& transport) { test::check_collectives(transport); });
+}
 
 TEST_P(Collectives, SumsHaveTheSameBitsEveryTime) {
   std::uint64_t first = 0;

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/copy.h"
 #include "core/philox.h"
 
 namespace fivefold::test {
 
 namespace {
 
-constexpr std::array<DType, 5> kTypes{DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8};
+constexpr std::array kTypes{DType::f64, DType::f32, DType::bf16, DType::i32, DType::u8};
 
 // 0 .. 12 when `natural` (u8), else -6 .. 6: sums over 16 ranks are exact even in bf16.
 double input(int rank, std::int64_t i, DType dtype) {
@@ -33,9 +34,8 @@ void set(const Tensor& t, std::int64_t i, double value) {
     case DType::i32:
       t.data<std::int32_t>()[i] = static_cast<std::int32_t>(value);
       break;
-    case DType::u8:
+    default:
       t.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(value);
-      break;
   }
 }
 
@@ -49,23 +49,43 @@ double get(const Tensor& t, std::int64_t i) {
       return static_cast<double>(static_cast<float>(t.data<bf16>()[i]));
     case DType::i32:
       return t.data<std::int32_t>()[i];
-    case DType::u8:
+    default:
       return t.data<std::uint8_t>()[i];
   }
-  return 0;
+}
+
+Tensor on_host(std::int64_t count, DType dtype) {
+  CpuStream inline_stream;
+  return empty(*make_cpu_memory(), {count}, dtype, Tag::communication, inline_stream);
+}
+
+// The elements as they are once the work queued so far is done.
+Tensor read(const Tensor& t, Stream& stream) {
+  const auto copy = on_host(t.count(), t.dtype());
+  copy_bytes(copy, t, stream);
+  stream.synchronize();
+  return copy;
+}
+
+// t[i] = value(i), in stream order.
+template <class Value>
+void write_each(const Tensor& t, Stream& stream, Value value) {
+  const auto values = on_host(t.count(), t.dtype());
+  for (std::int64_t i = 0; i < t.count(); ++i) set(values, i, value(i));
+  copy_bytes(t, values, stream);
 }
 
 // Runs the cases on one communicator. Outputs lie between sentinels, which must survive.
 class Cases {
  public:
-  Cases(Communicator& comm, Memory& memory)
-      : comm_(comm), memory_(memory), n_(comm.size()), me_(comm.rank()) {}
+  Cases(Communicator& comm, const Place& place)
+      : comm_(comm), memory_(*place.memory), stream_(*place.stream), n_(comm.size()), me_(comm.rank()) {}
 
   void all_reduce(DType dtype, std::int64_t count, Reduce op) {
     const auto t = guarded(count, dtype);
     fill(t, me_, 0);
     comm_.all_reduce(t, op, stream_).wait(stream_);
-    for (std::int64_t i = 0; i < count; ++i) expect(t, i, reduced(i, dtype, op), "all_reduce");
+    expect(t, "all_reduce", [&](std::int64_t i) { return reduced(i, dtype, op); });
     check_sentinels();
   }
   void all_gather(DType dtype, std::int64_t count, bool in_place) {
@@ -73,8 +93,8 @@ class Cases {
     const auto in = in_place ? out.slice(me_ * count, count) : plain(count, dtype);
     fill(in, me_, 0);
     comm_.all_gather(out, in, stream_).wait(stream_);
-    for (std::int64_t i = 0; i < n_ * count; ++i)
-      expect(out, i, input(static_cast<int>(i / count), i % count, dtype), "all_gather");
+    expect(out, "all_gather",
+           [&](std::int64_t i) { return input(static_cast<int>(i / count), i % count, dtype); });
     check_sentinels();
   }
   void reduce_scatter(DType dtype, std::int64_t count, bool in_place) {
@@ -82,26 +102,25 @@ class Cases {
     const auto out = in_place ? in.slice(me_ * count, count) : guarded(count, dtype);
     fill(in, me_, 0);
     comm_.reduce_scatter(out, in, stream_).wait(stream_);
-    for (std::int64_t i = 0; i < count; ++i)
-      expect(out, i, reduced(me_ * count + i, dtype, Reduce::sum), "reduce_scatter");
+    expect(out, "reduce_scatter",
+           [&](std::int64_t i) { return reduced(me_ * count + i, dtype, Reduce::sum); });
     if (!in_place) check_sentinels();
   }
   // Rank r sends (r + 2j) % 4 rows of 3 to rank j, numbered from 100j on.
   void all_to_all(DType dtype) {
     std::vector<std::int64_t> send, recv;
-    for (int j = 0; j < n_; ++j) send.push_back((me_ + 2 * j) % 4);
-    for (int j = 0; j < n_; ++j) recv.push_back((j + 2 * me_) % 4);
+    std::vector<double> sent, wanted;
+    for (int j = 0; j < n_; ++j) {
+      send.push_back((me_ + 2 * j) % 4);
+      recv.push_back((j + 2 * me_) % 4);
+      for (std::int64_t k = 0; k < 3 * send.back(); ++k) sent.push_back(input(me_, 100 * j + k, dtype));
+      for (std::int64_t k = 0; k < 3 * recv.back(); ++k) wanted.push_back(input(j, 100 * me_ + k, dtype));
+    }
     const auto in = plain(3 * sum(send), dtype).view({sum(send), 3});
     const auto out = guarded(3 * sum(recv), dtype).view({sum(recv), 3});
-    std::int64_t at = 0;
-    for (int j = 0; j < n_; ++j)
-      for (std::int64_t k = 0; k < 3 * send[static_cast<std::size_t>(j)]; ++k)
-        set(in, at++, input(me_, 100 * j + k, dtype));
+    write_each(in, stream_, [&](std::int64_t i) { return sent[static_cast<std::size_t>(i)]; });
     comm_.all_to_all(out, recv, in, send, stream_).wait(stream_);
-    at = 0;
-    for (int j = 0; j < n_; ++j)
-      for (std::int64_t k = 0; k < 3 * recv[static_cast<std::size_t>(j)]; ++k)
-        expect(out, at++, input(j, 100 * me_ + k, dtype), "all_to_all");
+    expect(out, "all_to_all", [&](std::int64_t i) { return wanted[static_cast<std::size_t>(i)]; });
     check_sentinels();
   }
   // Everybody sends to the next and receives from the one before: needs the Group.
@@ -118,7 +137,7 @@ class Cases {
     }
     received.wait(stream_);
     sent.wait(stream_);
-    for (std::int64_t i = 0; i < count; ++i) expect(out, i, input((me_ + n_ - 1) % n_, i + 5, dtype), "ring");
+    expect(out, "ring", [&](std::int64_t i) { return input((me_ + n_ - 1) % n_, i + 5, dtype); });
     check_sentinels();
   }
   // Two messages to each pair of neighbours, in order, without a Group: even ranks send first.
@@ -131,8 +150,7 @@ class Cases {
       if (sends) fill(t, me_, message);
       auto work = sends ? comm_.send(t, peer, stream_) : comm_.recv(t, peer, stream_);
       work.wait(stream_);
-      for (std::int64_t i = 0; i < 5; ++i)
-        expect(t, i, input(sends ? me_ : peer, i + message, dtype), "pairs");
+      expect(t, "pairs", [&](std::int64_t i) { return input(sends ? me_ : peer, i + message, dtype); });
     }
   }
   // Several transfers under way, waited for in reverse order.
@@ -155,12 +173,23 @@ class Cases {
       works.back().wait(stream_);
       works.pop_back();
     }
-    for (std::int64_t i = 0; i < 9; ++i)
-      expect(reduced_one, i, reduced(i, dtype, Reduce::sum), "first of several");
-    for (std::int64_t i = 0; i < 700; ++i)
-      expect(reduced_two, i, reduced(i, dtype, Reduce::max), "third of several");
-    for (std::int64_t i = 0; i < 4 * n_; ++i)
-      expect(gathered, i, input(static_cast<int>(i / 4), i % 4, dtype), "second of several");
+    expect(reduced_one, "first of several", [&](std::int64_t i) { return reduced(i, dtype, Reduce::sum); });
+    expect(reduced_two, "third of several", [&](std::int64_t i) { return reduced(i, dtype, Reduce::max); });
+    expect(gathered, "second of several",
+           [&](std::int64_t i) { return input(static_cast<int>(i / 4), i % 4, dtype); });
+  }
+  // The host runs ahead of the device: nobody looks at a value before the end.
+  void chain(DType dtype) {
+    constexpr std::int64_t kCount = 50'000;
+    const auto whole = plain(n_ * kCount, dtype), part = plain(kCount, dtype), next = plain(kCount, dtype);
+    for (int round = 0; round < 8; ++round) {
+      fill(part, me_, round);
+      comm_.all_gather(whole, part, stream_).wait(stream_);
+      comm_.reduce_scatter(next, whole, stream_).wait(stream_);
+      fill(part, 0, 0);  // the operand is ours again
+    }
+    const auto times_all = [&](std::int64_t i) { return n_ * input(me_, i + 7, dtype); };
+    expect(next, "chain", times_all);
   }
   void host_bytes() {
     const std::string mine(static_cast<std::size_t>(me_ * 300), static_cast<char>('a' + me_));
@@ -183,19 +212,17 @@ class Cases {
   }
   Tensor guarded(std::int64_t count, DType dtype) {
     whole_ = plain(count + 2 * kGuard, dtype);
-    for (std::int64_t i = 0; i < kGuard; ++i) {
-      set(whole_, i, 77);
-      set(whole_, whole_.count() - 1 - i, 77);
-    }
+    write_each(whole_, stream_, [](std::int64_t) { return 77; });
     return whole_.slice(kGuard, count);
   }
   void check_sentinels() {
+    const auto whole = read(whole_, stream_);
     for (std::int64_t i = 0; i < kGuard; ++i)
-      FF_CHECK(get(whole_, i) == 77 && get(whole_, whole_.count() - 1 - i) == 77,
+      FF_CHECK(get(whole, i) == 77 && get(whole, whole.count() - 1 - i) == 77,
                "written outside of the output");
   }
-  static void fill(const Tensor& t, int rank, std::int64_t first) {
-    for (std::int64_t i = 0; i < t.count(); ++i) set(t, i, input(rank, first + i, t.dtype()));
+  void fill(const Tensor& t, int rank, std::int64_t first) {
+    write_each(t, stream_, [&](std::int64_t i) { return input(rank, first + i, t.dtype()); });
   }
   double reduced(std::int64_t i, DType dtype, Reduce op) const {
     double value = input(0, i, dtype);
@@ -203,21 +230,23 @@ class Cases {
       value = op == Reduce::sum ? value + input(r, i, dtype) : std::max(value, input(r, i, dtype));
     return value;
   }
-  void expect(const Tensor& t, std::int64_t i, double wanted, std::string_view what) const {
-    FF_CHECK_EQ(get(t, i), wanted, what, " of ", t.count(), " ", t.dtype(), " on rank ", me_, " of ", n_,
-                ", element ", i);
+  template <class Wanted>
+  void expect(const Tensor& t, std::string_view what, Wanted wanted) {
+    const auto values = read(t, stream_);
+    for (std::int64_t i = 0; i < t.count(); ++i)
+      FF_CHECK_EQ(get(values, i), wanted(i), what, " of ", t.count(), " ", t.dtype(), " on rank ", me_, " of ",
+                  n_, ", element ", i);
   }
 
   Communicator& comm_;
   Memory& memory_;
-  CpuStream stream_;
+  Stream& stream_;
   int n_, me_;
   Tensor whole_;  // of the last guarded output
 };
 
-void check_on(Communicator& comm) {
-  const auto memory = make_cpu_memory({.poison = true});
-  Cases cases(comm, *memory);
+void check_on(Communicator& comm, const Place& place) {
+  Cases cases(comm, place);
   for (const auto dtype : kTypes) {
     for (const std::int64_t count : {0, 1, 7, 1001, 40'000}) {
       for (const bool in_place : {false, true}) cases.all_gather(dtype, count, in_place);
@@ -228,7 +257,9 @@ void check_on(Communicator& comm) {
     }
     cases.all_to_all(dtype);
     cases.pairs(dtype);
-    if (dtype != DType::u8) cases.outstanding(dtype);
+    if (dtype == DType::u8) continue;
+    cases.outstanding(dtype);
+    cases.chain(dtype);
   }
   cases.host_bytes();
 }
@@ -241,36 +272,37 @@ std::vector<int> same_parity(const Communicator& world) {
   return members;
 }
 
-std::uint64_t hash_of(const Tensor& t) {
-  return hash_name({reinterpret_cast<const char*>(t.raw()), static_cast<std::size_t>(t.bytes())});
+std::uint64_t hash_of(const Tensor& t, Stream& stream) {
+  const auto values = read(t, stream);
+  return hash_name({reinterpret_cast<const char*>(values.raw()), static_cast<std::size_t>(values.bytes())});
 }
 
 }  // namespace
 
-void check_collectives(Transport& transport) {
-  check_on(transport.world());
+void check_collectives(Transport& transport, const Place& place) {
+  check_on(transport.world(), place);
   const auto half = transport.create("half", same_parity(transport.world()));
-  check_on(*half);
+  check_on(*half, place);
   const auto self = transport.create("self", {transport.world().rank()});
-  check_on(*self);
+  check_on(*self, place);
 }
 
-std::uint64_t hash_of_random_sums(Transport& transport) {
+std::uint64_t hash_of_random_sums(Transport& transport, const Place& place) {
   auto& world = transport.world();
-  const auto memory = make_cpu_memory();
-  CpuStream stream;
+  auto& stream = *place.stream;
+  const auto rank = static_cast<std::uint64_t>(world.rank());
   std::string hashes;
   for (const auto dtype : {DType::f64, DType::f32, DType::bf16})
     for (const std::int64_t part : {1, 37, 2049}) {
-      const auto t = empty(*memory, {part * world.size()}, dtype, Tag::communication, stream);
-      const auto own = empty(*memory, {part}, dtype, Tag::communication, stream);
-      for (std::int64_t i = 0; i < t.count(); ++i)
-        set(t, i, philox_normal(7, static_cast<std::uint64_t>(world.rank()), static_cast<std::uint64_t>(i)));
+      const auto t = empty(*place.memory, {part * world.size()}, dtype, Tag::communication, stream);
+      const auto own = empty(*place.memory, {part}, dtype, Tag::communication, stream);
+      write_each(t, stream,
+                 [&](std::int64_t i) { return philox_normal(7, rank, static_cast<std::uint64_t>(i)); });
       world.reduce_scatter(own, t, stream).wait(stream);
       world.all_reduce(t, Reduce::sum, stream).wait(stream);
-      FF_CHECK(hash_of(own) == hash_of(t.slice(world.rank() * part, part)),
+      FF_CHECK(hash_of(own, stream) == hash_of(t.slice(world.rank() * part, part), stream),
                "reduce_scatter and all_reduce differ");
-      hashes += str(hash_of(t), ' ');
+      hashes += str(hash_of(t, stream), ' ');
     }
   const auto mine = hash_name(hashes);
   for (const auto& other : world.gather_bytes(hashes))

@@ -49,15 +49,18 @@ void append_bytes(std::string& out, const void* data, std::size_t size) {
   out.append(static_cast<const char*>(data), size);
 }
 
+// The elements of one parameter's box.
+using Values = std::function<std::vector<double>(const ShardedParam&)>;
+
 // Per parameter: its index, rows and columns of the box, the elements.
-std::string encode(Engine& engine, Tensor ShardedParam::*member) {
+std::string encode(Engine& engine, const Values& values_of) {
   std::string out;
   for (const auto* p : engine.params()) {
     const auto& box = p->param->storage_box;
     const bool matrix = box.begin.rank() > 1;
     const std::array<std::int64_t, 5> head{p->param->index, box.begin[0], box.end[0],
                                            matrix ? box.begin[1] : 0, matrix ? box.end[1] : 1};
-    const auto values = to_host(p->*member, engine.run().stream);
+    const auto values = values_of(*p);
     append_bytes(out, head.data(), sizeof head);
     append_bytes(out, values.data(), values.size() * sizeof(double));
   }
@@ -113,6 +116,21 @@ std::pair<double, std::string> largest_difference(const Tensors& a, const Tensor
   return worst;
 }
 
+Tensors gather_values(Engine& engine, const Values& values) {
+  Tensors whole;
+  std::map<std::string, std::vector<bool>> seen;
+  for (const auto& p : engine.table().params) {
+    whole[p.name].resize(static_cast<std::size_t>(p.global.count()));
+    seen[p.name].resize(static_cast<std::size_t>(p.global.count()));
+  }
+  for (const auto& bytes : engine.mesh().world().gather_bytes(encode(engine, values)))
+    decode(bytes, engine.table(), whole, seen);
+  for (const auto& [name, elements] : seen)
+    FF_CHECK(std::find(elements.begin(), elements.end(), false) == elements.end(), name,
+             " has elements that no rank holds");
+  return whole;
+}
+
 }  // namespace
 
 ModelConfig small_llama() { return complete(small(2)); }
@@ -164,18 +182,18 @@ std::vector<MicroBatch> problem_batches(const Problem& p, const BatchPlan& plan,
 }
 
 Tensors gather(Engine& engine, Tensor ShardedParam::*member) {
-  Tensors whole;
-  std::map<std::string, std::vector<bool>> seen;
-  for (const auto& p : engine.table().params) {
-    whole[p.name].resize(static_cast<std::size_t>(p.global.count()));
-    seen[p.name].resize(static_cast<std::size_t>(p.global.count()));
-  }
-  for (const auto& bytes : engine.mesh().world().gather_bytes(encode(engine, member)))
-    decode(bytes, engine.table(), whole, seen);
-  for (const auto& [name, elements] : seen)
-    FF_CHECK(std::find(elements.begin(), elements.end(), false) == elements.end(), name,
-             " has elements that no rank holds");
-  return whole;
+  return gather_values(engine,
+                       [&](const ShardedParam& p) { return to_host(p.*member, engine.run().stream); });
+}
+
+Tensors gather_masters(Engine& engine) {
+  return gather_values(engine, [&](const ShardedParam& p) {
+    CpuStream host;
+    const auto value =
+        empty(*make_cpu_memory(), p.param->storage_box.shape(), engine.run().accum(), Tag::staging, host);
+    p.read_master(engine.run(), value);
+    return to_host(value, host);
+  });
 }
 
 Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p,
@@ -185,6 +203,7 @@ Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const
   Engine engine({.model = p.model,
                  .mesh = layout.mesh,
                  .dtype = p.dtype,
+                 .device = p.device,
                  .stage = stage,
                  .pipeline = layout.pipeline,
                  .optimizer = p.optimizer,
@@ -204,7 +223,7 @@ Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const
     t.valid_tokens.push_back(loss.valid_tokens);
     t.grad_norm.push_back(t.reports.back().grad_norm);
   }
-  t.weights = gather(engine, &ShardedParam::master);
+  t.weights = gather_masters(engine);
   t.m = gather(engine, &ShardedParam::m);
   t.v = gather(engine, &ShardedParam::v);
   return t;
@@ -231,18 +250,19 @@ double Distance::largest() const { return std::max({loss, grad_norm, gradients, 
 Distance distance(const Trajectory& a, const Trajectory& b, const Problem& p) {
   FF_CHECK_EQ(a.loss.size(), b.loss.size(), "steps");
   Distance d;
+  const double floor = p.dtype == DType::f64 ? 1e-6 : 1e-4;
   double norm = 0;
   for (std::size_t s = 0; s < a.loss.size(); ++s) {
     FF_CHECK_EQ(a.valid_tokens[s], b.valid_tokens[s], "targets of step ", s);
     norm = std::max(norm, b.grad_norm[s]);
     d.loss = std::max(d.loss, apart(a.loss[s], b.loss[s]));
     d.grad_norm = std::max(d.grad_norm, tensor_difference({a.grad_norm[s]}, {b.grad_norm[s]}, 0));
-    const auto [error, name] = largest_difference(a.gradients[s], b.gradients[s], 1e-6 * b.grad_norm[s]);
+    const auto [error, name] = largest_difference(a.gradients[s], b.gradients[s], floor * b.grad_norm[s]);
     if (error >= d.gradients) d.gradients = error, d.worst = str(name, " in step ", s);
   }
   const double rates = p.lr * static_cast<double>(a.loss.size());
   d.weights = largest_difference(a.weights, b.weights, rates).first;
-  d.moments = std::max(largest_difference(a.m, b.m, 1e-6 * norm).first,
+  d.moments = std::max(largest_difference(a.m, b.m, floor * norm).first,
                        largest_difference(a.v, b.v, 1e-6 * norm * norm).first);
   return d;
 }

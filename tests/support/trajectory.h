@@ -27,6 +27,7 @@ std::string to_string(const Layout& layout);
 struct Problem {
   ModelConfig model;
   DType dtype = DType::f64;
+  Device device;  // of every rank
   std::int64_t global_batch = 6, sequence = 12, steps = 3;
   bool documents = true;  // masked from each other; false: each sample is one
   // False where a position must not be a target, beyond what documents say.
@@ -67,10 +68,12 @@ Trajectory train(const Problem& problem, const Layout& layout,
                  std::vector<std::vector<LedgerRecord>>* ledgers = nullptr);
 // The whole tensors of which the ranks hold boxes. Collective; as train.
 Tensors gather(Engine& engine, Tensor ShardedParam::*member);
+// The masters, in whatever form they are stored.
+Tensors gather_masters(Engine& engine);
 
 // Largest differences, each in its measure: losses absolute, norms relative, gradients relative to
-// max(largest element of the tensor, 1e-6 x norm of the step), weights to max(largest element, sum of the
-// learning rates), moments like gradients.
+// max(largest element of the tensor, 1e-6 x norm of the step; 1e-4 x outside f64), weights to max(largest
+// element, sum of the learning rates), moments like gradients.
 struct Distance {
   double loss = 0, grad_norm = 0, gradients = 0, weights = 0, moments = 0;
   std::string worst;  // the tensor and step of the largest gradient difference
