@@ -2,7 +2,8 @@
 # Times kernels and training steps on one GPU, ours and PyTorch's by turns in the same run, and writes bench/results/gpu.md.
 #
 # Usage: bench/run_gpu.sh [FIVEFOLD]           (default build/fivefold)
-# MODELS: steps to time (llama-1b llama-3b; llama-8b runs with batch 1 and recompute=full, and without a peer, which needs more memory).
+# MODELS: steps to time (llama-1b llama-3b; llama-8b runs a sequence at a time with recompute=selective and the f32 master
+# split into the bf16 copy and 16 bits more, and without a peer, which needs more memory).
 # ATTENTIONS: forms of PyTorch's attention to try (cudnn; also flash), the faster one counts; each compiles the model anew.
 # SECONDS_OP: time for a case of an op (0.1). STEPS (10). PYTHON: the interpreter that has torch (python3); without one the peer's
 # columns stay empty. OUT: the file to write. SETTINGS: further --section.key=value for our steps.
@@ -18,15 +19,14 @@ trap 'rm -rf "$work"' EXIT
 query() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -1; }
 peer=no
 "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2> /dev/null && peer=yes
-batch_of() { [[ $1 == llama-8b ]] && echo 1 || echo 4; }
+batch=4
 
 # What a step of MODEL prints, and its figures: milliseconds, tokens/s, MFU, peak memory.
 ours() {
-  local model=$1 batch more=()
-  batch=$(batch_of "$model")
-  [[ $model == llama-8b ]] && more=(--train.recompute=full --train.master=split)
+  local model=$1 micro=$batch more=()
+  [[ $model == llama-8b ]] && micro=1 more=(--train.recompute=selective --train.master=split)
   "$fivefold" bench step --model.preset="$model" --train.precision=bf16 --train.device=cuda --data.sequence=4096 \
-    --train.global_batch="$batch" --train.micro_batch="$batch" "${more[@]}" "${settings[@]}" --steps "$steps" --warmup 3 --profile
+    --train.global_batch="$batch" --train.micro_batch="$micro" "${more[@]}" "${settings[@]}" --steps "$steps" --warmup 3 --profile
 }
 figure() { sed -nE "s/$2/\1/p" "$work/$1" | head -1; }
 
@@ -35,7 +35,7 @@ for model in "${models[@]}"; do
   ours "$model" > "$work/$model" || echo "failed: see above" > "$work/$model"
   [[ $peer == yes && $model != llama-8b ]] || continue
   for attention in $attentions; do
-    "$python" bench/peer_train.py "$model" --batch "$(batch_of "$model")" --steps "$steps" --attention "$attention" > "$work/$model.$attention" \
+    "$python" bench/peer_train.py "$model" --batch "$batch" --steps "$steps" --attention "$attention" > "$work/$model.$attention" \
       || true
   done
 done
@@ -51,7 +51,7 @@ row() {
     rate=$(field "$model.$attention" tokens_per_second)
     [[ -n $rate && ( -z $best || $rate -gt $best ) ]] && best=$rate name=$attention
   done
-  echo "| $model, sequence 4096, batch $(batch_of "$model") | $(figure "$model" '^step: median ([0-9.]+) ms.*') | ${mine:-failed} |" \
+  echo "| $model, sequence 4096, batch $batch | $(figure "$model" '^step: median ([0-9.]+) ms.*') | ${mine:-failed} |" \
     "$(figure "$model" '.*MFU ([0-9.]+) %.*') | ${best:--}${name:+ ($name)} |" \
     "$([[ -n $best && -n $mine ]] && awk -v a="$mine" -v b="$best" 'BEGIN {printf "%.3f", a / b}' || echo -) |"
 }

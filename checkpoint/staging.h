@@ -1,5 +1,5 @@
-// Tensors of a device pass through host memory on their way to and from files, one at a time where the order of
-// files allows it.
+// Tensors of a device pass through host memory on their way to and from files, one at a time where the order
+// of files allows it.
 #pragma once
 #include <map>
 #include <span>

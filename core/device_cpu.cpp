@@ -79,8 +79,7 @@ class CpuBuffer final : public Buffer {
 std::shared_ptr<Buffer> CpuPool::allocate(std::int64_t bytes, Tag tag, Stream&) {
   FF_CHECK(bytes >= 0, "asked for ", bytes, " bytes of ", name_of(tag));
   auto* block = take(bytes, tag);
-  if (!block)
-    throw OutOfMemory(bytes, tag, {0, "the machine has no more to give"}, report());
+  if (!block) throw OutOfMemory(bytes, tag, {0, "the machine has no more to give"}, report());
   if (options_.poison) std::memset(block, 0xff, static_cast<std::size_t>(bytes));
   return std::make_shared<CpuBuffer>(shared_from_this(), block, bytes, tag);
 }

@@ -43,7 +43,7 @@ OutOfMemory::OutOfMemory(std::int64_t bytes, Tag tag, const Room& room, const Me
       report_(report) {}
 
 OutOfMemory::OutOfMemory(const OutOfMemory& error, const std::string& what)
-    : Error(str(error.what(), "asked for: ", what, '\n')),
+    : Error(str(error.what(), what, '\n')),
       bytes_(error.bytes_),
       room_(error.room_),
       tag_(error.tag_),

@@ -48,7 +48,7 @@ Tensor empty(Memory& memory, Shape shape, DType dtype, Tag tag, Stream& home) {
   try {
     return {memory.allocate(shape.count() * size_of(dtype), tag, home), 0, shape, dtype};
   } catch (const OutOfMemory& error) {
-    throw OutOfMemory(error, str("a tensor ", shape, " of ", dtype));
+    throw OutOfMemory(error, str("asked for: a tensor ", shape, " of ", dtype));
   }
 }
 

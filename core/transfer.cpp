@@ -36,13 +36,19 @@ T narrowed(double value) {
     return static_cast<T>(value);
 }
 
+// with_float, and i16.
+template <class F>
+decltype(auto) with_number(DType dtype, F&& f) {
+  return dtype == DType::i16 ? f(std::int16_t{}) : with_float(dtype, f);
+}
+
 }  // namespace
 
 void write(const Tensor& dst, std::span<const double> values, Stream& stream) {
   FF_CHECK_EQ(static_cast<std::int64_t>(values.size()), dst.count());
   if (nowhere(dst)) return;
   const auto staged = staging(dst);
-  with_float(dst.dtype(), [&]<class T>(T) {
+  with_number(dst.dtype(), [&]<class T>(T) {
     auto* out = staged.data<T>();
     for (double value : values) *out++ = narrowed<T>(value);
   });
@@ -61,7 +67,7 @@ std::vector<double> to_host(const Tensor& src, Stream& stream) {
   const auto staged = staging(src);
   move(staged, src, stream);
   if (src.dtype() == DType::i32) return widened<std::int32_t>(staged);
-  return with_float(src.dtype(), [&]<class T>(T) { return widened<T>(staged); });
+  return with_number(src.dtype(), [&]<class T>(T) { return widened<T>(staged); });
 }
 
 Tensor upload(Memory& memory, std::span<const double> values, Shape shape, DType dtype, Tag tag,

@@ -3,7 +3,7 @@
 
 namespace fivefold {
 
-std::unique_ptr<Backend> make_cuda_backend(int, std::shared_ptr<Memory>) {
+std::unique_ptr<Backend> make_cuda_backend(int, std::shared_ptr<Memory>, ProductChoice) {
   throw Error("this build has no CUDA: build where a CUDA toolkit is found, or use train.device=cpu");
 }
 

@@ -7,6 +7,7 @@
 #include "core/cuda.h"
 #include "core/nearest.h"
 #include "launcher/affinity.h"
+#include "launcher/bench_comm_command.h"
 #include "launcher/bench_ops.h"
 #include "launcher/bench_step.h"
 #include "launcher/command_line.h"
@@ -22,7 +23,8 @@ constexpr const char* kUsage =
     "usage: fivefold bench ops [OP] [--device NAME] [--shapes NAME] [--dtype NAME] [--seconds S] [--threads "
     "N]\n"
     "       fivefold bench step --config FILE [--section.key=value ...] [--steps K] [--warmup W] [--profile] "
-    "[--ranks N]\n";
+    "[--ranks N]\n"
+    "       fivefold bench comm [OPERATION] [--device NAME] [--min SIZE] [--max SIZE] [--ranks N]\n";
 
 const std::vector<ArgumentSpec>& ops_options() {
   static const std::vector<ArgumentSpec> specs{
@@ -121,14 +123,15 @@ int run_step(std::span<const std::string> args) {
 }  // namespace
 
 int bench_command(std::span<const std::string> args) {
-  if (args.empty()) throw UserError("bench needs a word behind it: ops or step");
+  if (args.empty()) throw UserError("bench needs a word behind it: ops, step or comm");
   if (args[0] == "--help" || args[0] == "-h") {
     print(str(kUsage, "'fivefold bench WORD --help' tells more.\n"));
     return 0;
   }
   if (args[0] == "ops") return run_ops(args.subspan(1));
   if (args[0] == "step") return run_step(args.subspan(1));
-  const std::vector<std::string> known{"ops", "step"};
+  if (args[0] == "comm") return bench_comm_command(args.subspan(1));
+  const std::vector<std::string> known{"ops", "step", "comm"};
   throw UserError(
       str("unknown benchmark '", args[0], "'; the nearest is '", nearest_name(args[0], known), "'"));
 }

@@ -2,7 +2,6 @@
 #include "launcher/bench_step.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "core/copy.h"
@@ -17,8 +16,6 @@
 namespace fivefold {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::int32_t random_token(std::int64_t sample, std::int64_t place, std::int64_t vocab) {
   const auto block = philox(0, static_cast<std::uint64_t>(place), static_cast<std::uint64_t>(sample));
@@ -51,35 +48,39 @@ class StepLoop {
         plan_(plan_batches(engine.mesh(), config.train.global_batch, config.train.micro_batch,
                            config.model.window, config.parallel.cp_strategy)) {}
 
-  // Seconds of each of some further steps, ascending.
+  // Seconds of each of some further steps by the clock of the device, ascending.
   std::vector<double> take(std::int64_t steps) {
     world_.barrier();
-    finished_ = Clock::now();
+    timer_->clear();
+    std::vector<StreamTimer::Mark> ends{timer_->mark(stream())};
+    for (std::int64_t i = 0; i < steps; ++i) {
+      step();
+      ends.push_back(timer_->mark(stream()));
+    }
+    finish();
     std::vector<double> seconds;
-    for (std::int64_t i = 0; i < steps; ++i) step(seconds);
-    finish(seconds);
+    for (std::size_t i = 1; i < ends.size(); ++i) seconds.push_back(timer_->seconds(ends[i - 1], ends[i]));
     std::sort(seconds.begin(), seconds.end());
     return seconds;
   }
   double loss() const { return loss_; }  // of the last step
 
  private:
-  void step(std::vector<double>& seconds) {
+  Stream& stream() { return engine_.run().stream; }
+
+  void step() {
     const auto batches = step_batches(random_batches(config_), plan_, step_++ * config_.train.global_batch);
     auto loss = engine_.accumulate(batches, engine_.agree(valid_targets(batches), false).sum);
-    finish(seconds);
+    finish();
     auto report = engine_.begin_update(loss, config_.optimizer.lr);
     pending_.emplace(std::move(loss), std::move(report));
-    if (engine_.options().device.kind == DeviceKind::cpu) finish(seconds);
   }
 
-  void finish(std::vector<double>& seconds) {
+  void finish() {
     if (!pending_) return;
     pending_->second.get();
     loss_ = pending_->first.mean();
     pending_.reset();
-    const std::chrono::duration<double> took = Clock::now() - std::exchange(finished_, Clock::now());
-    seconds.push_back(took.count());
   }
 
   Engine& engine_;
@@ -89,7 +90,7 @@ class StepLoop {
   std::int64_t step_ = 0;
   double loss_ = 0;
   std::optional<std::pair<StepLoss, PendingReport>> pending_;
-  Clock::time_point finished_;
+  std::unique_ptr<StreamTimer> timer_ = make_stream_timer(engine_.options().device);
 };
 
 std::string device_text(const Device& device) {

@@ -6,14 +6,15 @@
 
 namespace fivefold {
 
-ComputeDevice open_device(Device device, int threads, MemoryOptions memory) {
+ComputeDevice open_device(Device device, int threads, MemoryOptions memory, bool deterministic) {
   FF_CHECK(device.kind != DeviceKind::none, "nothing runs nowhere");
   if (device.kind == DeviceKind::cpu)
     return {make_cpu_memory(memory), make_cpu_memory(), std::make_unique<CpuStream>(),
             make_cpu_backend({.threads = threads})};
   const auto pool = make_cuda_memory(device.index, memory);
-  return {pool, make_pinned_memory(device.index), make_cuda_stream(device.index),
-          make_cuda_backend(device.index, pool)};
+  return {
+      pool, make_pinned_memory(device.index), make_cuda_stream(device.index),
+      make_cuda_backend(device.index, pool, deterministic ? ProductChoice::first : ProductChoice::fastest)};
 }
 
 }  // namespace fivefold

@@ -14,7 +14,8 @@ struct ComputeDevice {
   std::unique_ptr<Backend> backend;
 };
 
-// `threads`: of the CPU ops. Throws UserError for a device that is not there.
-ComputeDevice open_device(Device device, int threads, MemoryOptions memory);
+// `threads`: of the CPU ops. `deterministic`: a GPU's matrix products are taken in one way in every run, not
+// in the fastest. Throws UserError for a device that is not there.
+ComputeDevice open_device(Device device, int threads, MemoryOptions memory, bool deterministic = true);
 
 }  // namespace fivefold

@@ -38,9 +38,10 @@ std::optional<std::string> shared_gpu(std::span<const RankView> ranks) {
     const auto& uuid = ranks[r].gpus[static_cast<std::size_t>(gpu)];
     const auto [first, fresh] = taken.try_emplace({ranks[r].host, uuid}, r);
     if (!fresh)
-      return str("ranks ", first->second, " and ", r, " share ", uuid, " of host ", ranks[r].host, ", where ",
-                 std::count_if(ranks.begin(), ranks.end(), [&](const auto& x) { return x.host == ranks[r].host; }),
-                 " ranks run and rank ", r, " sees ", ranks[r].gpus.size(), " GPUs");
+      return str(
+          "ranks ", first->second, " and ", r, " share ", uuid, " of host ", ranks[r].host, ", where ",
+          std::count_if(ranks.begin(), ranks.end(), [&](const auto& x) { return x.host == ranks[r].host; }),
+          " ranks run and rank ", r, " sees ", ranks[r].gpus.size(), " GPUs");
   }
   return std::nullopt;
 }

@@ -11,7 +11,7 @@ namespace fivefold {
 namespace {
 
 ComputeDevice device_of(const EngineOptions& options) {
-  auto device = open_device(options.device, options.threads, options.memory);
+  auto device = open_device(options.device, options.threads, options.memory, options.deterministic);
   if (options.make_memory) device.memory = options.make_memory();
   if (options.wrap_backend) device.backend = options.wrap_backend(std::move(device.backend));
   return device;

@@ -20,8 +20,9 @@ struct EngineOptions {
   ModelConfig model;  // completed
   MeshShape mesh;
   DType dtype = DType::f32;
-  Device device;    // of this rank
-  int threads = 1;  // CPU threads of this rank
+  Device device;              // of this rank
+  int threads = 1;            // CPU threads of this rank
+  bool deterministic = true;  // the same bits in every run; false: matrix products in the fastest way found
   StageOptions stage;
   PipelineOptions pipeline;
   AdamWOptions optimizer;
@@ -35,8 +36,8 @@ struct EngineOptions {
 // What the step's forward passes saw, over all ranks. The sum is on its way from the device: asking for it
 // waits.
 struct StepLoss {
-  std::int64_t valid_tokens = 0;  // targets
-  HostCopy loss;                  // [1]
+  std::int64_t valid_tokens = 0;                      // targets
+  HostCopy loss;                                      // [1]
   double sum() const { return loss.values().at(0); }  // cross entropy summed over targets
   double mean() const { return valid_tokens == 0 ? 0 : sum() / static_cast<double>(valid_tokens); }
 };
@@ -61,7 +62,8 @@ class Engine {
   // Fresh parameters, zero moments, step 0.
   void initialize(const InitOptions& init);
   // Gradients of the sum over this step's targets divided by `valid_tokens` (of the whole step, all ranks),
-  // complete and reduced for work that is queued after. All ranks pass equally many micro-batches. Collective.
+  // complete and reduced for work that is queued after. All ranks pass equally many micro-batches.
+  // Collective.
   StepLoss accumulate(std::span<const MicroBatch> micro_batches, std::int64_t valid_tokens);
   // Clips and applies the gradients; without targets in the step nothing is applied and the step counts as
   // skipped. Does not wait for the device.

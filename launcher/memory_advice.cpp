@@ -13,7 +13,8 @@ namespace fivefold {
 namespace {
 
 constexpr std::size_t kShown = 3;
-constexpr std::int64_t kFewestLossRows = 128;
+constexpr std::int64_t kMostLossRows = 2048, kFewestLossRows = 128;
+constexpr double kSpare = 0.02;  // of the room, for what a pool loses to rounding and gaps
 
 // A setting of less memory; those of one `key` stand together, the mildest first, and one of them is enough.
 struct Change {
@@ -51,7 +52,7 @@ void add_activations(const TrainConfig& t, std::vector<Change>& out) {
       out.push_back(setting("train.recompute", str(policy), &TrainConfig::recompute, policy));
   for (auto rows = t.micro_batch / 2; rows >= 1; rows /= 2)
     out.push_back(setting("train.micro_batch", str(rows), &TrainConfig::micro_batch, rows));
-  for (std::int64_t rows = 512; rows >= kFewestLossRows; rows /= 2)
+  for (std::int64_t rows = kMostLossRows; rows >= kFewestLossRows; rows /= 2)
     if (t.loss_rows == 0 || rows < t.loss_rows)
       out.push_back(setting("train.loss_rows", str(rows), &TrainConfig::loss_rows, rows));
 }
@@ -85,14 +86,18 @@ class Advisor {
                           " on its largest rank; what needs less:\n");
     const auto tried = best();
     std::vector<std::vector<std::string>> lines;
-    for (const auto& t : tried)
-      lines.push_back({"  " + t.change.text(), saving(t.memory), fits(t.memory) ? "fits" : ""});
+    for (const auto& t : tried) {
+      lines.push_back({"  " + t.change.text(), saving(t.memory)});
+      if (fits(t.memory)) lines.back().push_back("fits");
+    }
     if (tried.empty()) lines.push_back({"  no setting of one rank"});
     return out + text_table(lines) + together(tried) + more_ranks();
   }
 
  private:
-  bool fits(const MemoryReport& memory) const { return room_ > 0 && memory.peak_total <= room_; }
+  bool fits(const MemoryReport& memory) const {
+    return static_cast<double>(memory.peak_total) <= (1 - kSpare) * static_cast<double>(room_);
+  }
 
   std::string saving(const MemoryReport& memory) const {
     std::size_t most = 0;

@@ -8,8 +8,8 @@
 namespace fivefold {
 
 // The three settings that save most of the planned peak of the largest rank, each with what it saves and
-// whether it fits `room` bytes (0: not known); what they save together where none fits alone; and what twice
-// the ranks would do. Takes as long as a dozen plans.
+// whether it fits `room` bytes with 2 % to spare (0: not known); what they save together where none fits
+// alone; and what twice the ranks would do. Takes as long as a dozen plans.
 std::string memory_advice(const Config& config, int world, std::int64_t room);
 
 // Runs `f`. An OutOfMemory that it throws goes on as an Error with the advice added.

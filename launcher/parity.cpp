@@ -27,7 +27,7 @@ class TensorComparison {
       const auto whole_tensor = read(p->param->name, whole(p->param->global));
       double scale = scale_floor;
       for (double v : whole_tensor) scale = std::max(scale, std::abs(v));
-      const auto ours = to_host(p->*member, engine_.run().stream);
+      const auto ours = to_host(p->in_full(engine_.run(), member), engine_.run().stream);
       auto& error = errors_[static_cast<std::size_t>(p->param->index)];
       for (std::size_t i = 0; i < ours.size(); ++i)
         error = worse(error, std::abs(ours[i] - theirs[i]) / scale);

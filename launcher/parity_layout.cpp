@@ -149,7 +149,7 @@ class Comparer {
     const auto* p = own(param);
     if (!p || param.storage_box.count() == 0) return;
     const auto& run = layout_.engine().run();
-    run.mesh.world().send(p->*member, 0, run.stream).wait(run.stream);
+    run.mesh.world().send(p->in_full(run, member), 0, run.stream).wait(run.stream);
   }
 
   // Errors are relative to max(largest element, floor), and in units.
@@ -191,7 +191,7 @@ class Comparer {
   std::vector<double> received(const Param& param, Tensor ShardedParam::*member, int position,
                                const Box& box) {
     const auto& run = layout_.engine().run();
-    if (position == run.mesh.position()) return to_host(own(param)->*member, run.stream);
+    if (position == run.mesh.position()) return to_host(own(param)->in_full(run, member), run.stream);
     const auto t = run.empty(box.shape(), run.accum(), Tag::communication);
     run.mesh.world().recv(t, run.mesh.world_rank_at(position), run.stream).wait(run.stream);
     return to_host(t, run.stream);

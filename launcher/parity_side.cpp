@@ -25,7 +25,11 @@ Config for_one_rank(Config config, DType dtype) {
   config.parallel = ParallelConfig{};
   config.train.micro_batch = balances_the_batch ? config.train.global_batch : 1;
   config.train.recompute = RecomputePolicy::none;
-  config.train.precision = dtype;
+  if (config.train.precision != dtype) {
+    config.train.precision = dtype;
+    config.train.master = MasterStorage::automatic;
+    config.train.moments = config.train.gradients = std::nullopt;
+  }
   return config;
 }
 
@@ -65,7 +69,8 @@ ParityAlone::ParityAlone(const Config& config, DType dtype, Device device, const
 
 std::vector<double> ParityAlone::values(const Param& param, Tensor ShardedParam::*member) {
   auto& engine = side_.engine();
-  return to_host(engine.params()[static_cast<std::size_t>(param.index)]->*member, engine.run().stream);
+  const auto* p = engine.params()[static_cast<std::size_t>(param.index)];
+  return to_host(p->in_full(engine.run(), member), engine.run().stream);
 }
 
 }  // namespace fivefold

@@ -8,6 +8,7 @@
 #include "parallel/comm/mpi_comm.h"
 #include "parallel/comm/nccl_comm.h"
 #include "parallel/comm/thread_world.h"
+#include "parallel/comm/watch.h"
 #include "parallel/mesh/host_slots.h"
 
 namespace fivefold {
@@ -58,6 +59,13 @@ std::vector<RankView> gather_views(Communicator& world, const std::vector<HostSl
   return views;
 }
 
+// A save may take longer than a step.
+std::function<std::chrono::milliseconds(const std::string&)> deadlines(const WorldOptions& options) {
+  return [step = options.deadline_step, save = options.deadline_save](const std::string& activity) {
+    return activity.starts_with("checkpoint/") ? save : step;
+  };
+}
+
 // Over NCCL where that is possible, else over the MPI transport that is there already.
 void run_over(Transport& mpi, const WorldOptions& options, const LaunchEnvironment& environment,
               const std::function<void(RankContext&)>& body) {
@@ -66,9 +74,11 @@ void run_over(Transport& mpi, const WorldOptions& options, const LaunchEnvironme
   std::unique_ptr<Transport> nccl;
   if (uses_nccl(options.transport, options.on_gpus, nccl_available(), views)) {
     const auto& own = views[static_cast<std::size_t>(mpi.world().rank())];
-    nccl = make_nccl_transport(mpi, gpu_of(own.local_rank, static_cast<int>(own.gpus.size())), {.deadline_init = options.deadline_init});
+    nccl = make_nccl_transport(mpi, gpu_of(own.local_rank, static_cast<int>(own.gpus.size())),
+                               {.deadline_init = options.deadline_init});
   }
   RankContext context{nccl ? *nccl : mpi, std::move(slots)};
+  const Watch watch(context.transport, {.deadline = deadlines(options)});
   body(context);
 }
 
@@ -82,7 +92,8 @@ WorldOptions world_options(const Config& config, int ranks) {
           .transport = config.parallel.transport,
           .on_gpus = wants_gpus(config.train),
           .deadline_init = milliseconds(config.launch.deadline_init_s),
-          .deadline_step = milliseconds(config.launch.deadline_step_s)};
+          .deadline_step = milliseconds(config.launch.deadline_step_s),
+          .deadline_save = milliseconds(config.launch.deadline_save_s)};
 }
 
 int world_size(const WorldOptions& options, const LaunchEnvironment& environment) {

@@ -24,7 +24,9 @@ struct WorldOptions {
   TransportName transport = TransportName::automatic;
   bool keep_ledgers = false;  // remember every transfer (tests)
   bool on_gpus = false;       // ranks that see a GPU compute on it (wants_gpus)
-  std::chrono::milliseconds deadline_init{300'000}, deadline_step{600'000};  // launch.deadline_*
+  // launch.deadline_*, of ranks that are processes: longest time until they are joined, and until a transfer
+  // ends in a step and in a save.
+  std::chrono::milliseconds deadline_init{300'000}, deadline_step{600'000}, deadline_save{1'800'000};
 };
 
 // `ranks`: --ranks, 0 where it is not given.

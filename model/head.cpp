@@ -33,8 +33,12 @@ void Head::chunk(const Run& run, const Tensor& x, const Tensor& targets, const L
                    .gradient = request.gradient});
   if (!request.gradient) return;
   run(Gemm{.a = logits, .b = weight_->weight, .c = dx});
-  const auto& gradient = weight_->tied_gradient ? weight_->tied_gradient : weight_->gradient;
-  run(Gemm{.a = logits, .b = x, .c = gradient, .transpose_a = true, .beta = 1});
+  const bool tied = static_cast<bool>(weight_->tied_gradient);
+  run(Gemm{.a = logits,
+           .b = x,
+           .c = tied ? weight_->tied_gradient : weight_->gradient,
+           .transpose_a = true,
+           .beta = !tied && first_sum({&weight_, 1}) ? 0.0 : 1.0});
 }
 
 void Head::forward(const Run& run, Residual in, const TokenRows& rows, const LossRequest& request,

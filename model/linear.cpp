@@ -33,8 +33,11 @@ Tensor ColumnLinear::backward_input(const Run& run, const Tensor& dy, Saved& sav
 
 void ColumnLinear::backward_weight(const Run& run, Saved& saved) const {
   const auto rows = gather_rows(run, saved.x);
-  run(Gemm{
-      .a = saved.dy, .b = rows, .c = joined_of(weights_, &Param::gradient), .transpose_a = true, .beta = 1});
+  run(Gemm{.a = saved.dy,
+           .b = rows,
+           .c = joined_of(weights_, &Param::gradient),
+           .transpose_a = true,
+           .beta = first_sum(weights_) ? 0.0 : 1.0});
   if (!biases_.empty()) run(BiasGradient{.dy = saved.dy, .d_bias = joined_of(biases_, &Param::gradient)});
   saved = {};
 }
@@ -61,7 +64,11 @@ Tensor RowLinear::backward_input(const Run& run, const Tensor& dy, Saved& saved)
 
 void RowLinear::backward_weight(const Run& run, Saved& saved) const {
   const auto rows = gather_rows(run, saved.dy);
-  run(Gemm{.a = rows, .b = saved.x, .c = weight_->gradient, .transpose_a = true, .beta = 1});
+  run(Gemm{.a = rows,
+           .b = saved.x,
+           .c = weight_->gradient,
+           .transpose_a = true,
+           .beta = first_sum({&weight_, 1}) ? 0.0 : 1.0});
   if (bias_) run(BiasGradient{.dy = saved.dy, .d_bias = bias_->gradient});
   saved = {};
 }

@@ -70,8 +70,8 @@ ends() {
 # Text that is always at hand: this program's own.
 check_curve() {
   local precision
-  find . -path ./build -prune -o \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.md' \) -print | sort | xargs cat > "$work/text"
-  show "$fivefold" data build --out "$work/train.tok" --valid-out "$work/valid.tok" --valid-fraction 0.05 --separator '\n\n' "$work/text" \
+  find . -path ./build -prune -o \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.md' \) -print | sort | xargs cat > "$work/text.txt"
+  show "$fivefold" data build --out "$work/train.tok" --valid-out "$work/valid.tok" --valid-fraction 0.05 --separator '\n\n' "$work/text.txt" \
     || return 1
   for precision in f32 bf16; do
     show "$fivefold" train --run.dir="$work" --run.name="$precision" --run.steps=500 --train.precision="$precision" --train.device=cuda \

@@ -43,7 +43,7 @@ struct SplitMaster {
   float number(std::int64_t i) const { return join(copy[i], remainder[i]); }
   void put(std::int64_t i, float p) const {
     const auto halves = split(p);
-    copy[i] = halves.upper;
+    copy[i].bits = halves.upper.bits;  // a number: gcc vectorises no copies of structs
     remainder[i] = halves.remainder;
   }
 };

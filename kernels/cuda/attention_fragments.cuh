@@ -49,28 +49,36 @@ __device__ __forceinline__ void clear(float (&s)[N][4]) {
     for (int i = 0; i < 4; ++i) s[n][i] = 0;
 }
 
-// Puts -inf where rows (queries `row` + 0 and + 8 of this lane) do not see columns (keys from `key`).
-template <int N>
-__device__ __forceinline__ void hide(float (&s)[N][4], const MaskIndices& mask, int row, int key) {
+// Puts -inf where rows (queries `row` + 0 and + 8 of this lane) do not see columns (keys from `key`). Inside:
+// no column lies beyond the last key.
+template <bool Inside, int N>
+__device__ __forceinline__ void hide_columns(float (&s)[N][4], const MaskIndices& mask, int row, int key) {
   std::int32_t first[2], last[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) mask.window_of(row + lane_row() + 8 * r, first[r], last[r]);
+  const std::int32_t* const index = mask.k_index + key + lane_column();
 #pragma unroll
   for (int n = 0; n < N; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      const int j = key + 8 * n + lane_column() + c;
-      const bool here = j < mask.keys;
-      const std::int32_t index = here ? mask.k_index[j] : 0;
+      const bool here = Inside || key + lane_column() + 8 * n + c < mask.keys;
+      const std::int32_t j = here ? index[8 * n + c] : 0;
 #pragma unroll
       for (int r = 0; r < 2; ++r)
-        if (!here || index < first[r] || index > last[r]) s[n][2 * r + c] = -INFINITY;
+        if (!here || j < first[r] || j > last[r]) s[n][2 * r + c] = -INFINITY;
     }
+}
+template <int N>
+__device__ __forceinline__ void hide(float (&s)[N][4], const MaskIndices& mask, int row, int key) {
+  if (key + 8 * N <= mask.keys)
+    hide_columns<true>(s, mask, row, key);
+  else
+    hide_columns<false>(s, mask, row, key);
 }
 
 // The same with keys (from `key`) down and queries (from `row`) across.
-template <int N>
-__device__ __forceinline__ void hide_transposed(float (&s)[N][4], const MaskIndices& mask, int row, int key) {
+template <bool Inside, int N>
+__device__ __forceinline__ void hide_rows(float (&s)[N][4], const MaskIndices& mask, int row, int key) {
   std::int32_t index[2];
   bool here[2];
 #pragma unroll
@@ -79,16 +87,25 @@ __device__ __forceinline__ void hide_transposed(float (&s)[N][4], const MaskIndi
     here[r] = j < mask.keys;
     index[r] = here[r] ? mask.k_index[j] : 0;
   }
+  const int begin = row + lane_column();
 #pragma unroll
   for (int n = 0; n < N; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
-      std::int32_t first, last;
-      mask.window_of(row + 8 * n + lane_column() + c, first, last);
+      const bool asks = Inside || begin + 8 * n + c < mask.queries;
+      const std::int32_t first = asks ? mask.first_visible[begin + 8 * n + c] : INT32_MAX,
+                         last = asks ? mask.q_index[begin + 8 * n + c] : INT32_MIN;
 #pragma unroll
       for (int r = 0; r < 2; ++r)
         if (!here[r] || index[r] < first || index[r] > last) s[n][2 * r + c] = -INFINITY;
     }
+}
+template <int N>
+__device__ __forceinline__ void hide_transposed(float (&s)[N][4], const MaskIndices& mask, int row, int key) {
+  if (row + 8 * N <= mask.queries)
+    hide_rows<true>(s, mask, row, key);
+  else
+    hide_rows<false>(s, mask, row, key);
 }
 
 // Running maximum and sum of the two rows of a lane (Milakov & Gimelshein 2018). `by` is scale * log2(e), so
@@ -96,7 +113,8 @@ __device__ __forceinline__ void hide_transposed(float (&s)[N][4], const MaskIndi
 struct RunningSoftmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
-  // Scores become unscaled probabilities; shrink[r] is what earlier results of row r have to be multiplied by.
+  // Scores become unscaled probabilities; shrink[r] is what earlier results of row r have to be multiplied
+  // by.
   template <int N>
   __device__ __forceinline__ void step(float (&s)[N][4], float by, float (&shrink)[2]) {
 #pragma unroll
@@ -159,8 +177,8 @@ __device__ __forceinline__ void transpose_quad(W (&w)[4]) {
       }
 }
 
-// Two rows of a lane into rows `row` and `row` + 8 (of `rows`) of head `head` of a tensor [rows, heads, 8 N]. The
-// lanes of a row first exchange pairs, so that each writes 16 bytes at once.
+// Two rows of a lane into rows `row` and `row` + 8 (of `rows`) of head `head` of a tensor [rows, heads, 8 N].
+// The lanes of a row first exchange pairs, so that each writes 16 bytes at once.
 template <int N>
 __device__ __forceinline__ void write_fragment(const float (&x)[N][4], void* to, bool wide, int row, int rows,
                                                int heads, int head) {

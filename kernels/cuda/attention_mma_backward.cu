@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 
 namespace fivefold::cuda {
 
@@ -184,20 +185,30 @@ void start(void (*kernel)(Backward), const Backward& f, int heads, int tiles, cu
   FF_CUDA(cudaGetLastError());
 }
 
-// K: shape of the kernel that owns keys. Q: of the one that owns queries.
+// K: shape of the kernel that owns keys. Q: of the one that owns queries. False where the device has too
+// little shared memory for them.
 template <class K, class Q>
-void queue(const AttentionBackward& op, const CudaContext& ctx) {
+bool queue(const AttentionBackward& op, const CudaContext& ctx) {
+  if (std::max(K::kBytes, Q::kBytes) > most_shared()) return false;
   const std::int64_t queries = op.q.dim(0), keys = op.k.dim(0), sums = row_sums_bytes(op),
                      plan = plan_bytes(queries, keys, K::kOthers, K::kMine);
-  auto* const room =
-      ctx.room<std::byte>(sums + plan + plan_bytes(queries, keys, Q::kMine, Q::kOthers));
+  auto* const room = ctx.room<std::byte>(sums + plan + plan_bytes(queries, keys, Q::kMine, Q::kOthers));
   Backward f = operands(op);
   f.sums = queue_row_sums(op, room, ctx.stream);
-  f.plan = queue_plan(op.q_index, op.first_visible, op.k_index, K::kOthers, K::kMine, room + sums, ctx.stream);
-  start<K>(keys_kernel<K>, f, f.kv_heads, f.plan.key_tiles, ctx.stream);
   f.plan =
-      queue_plan(op.q_index, op.first_visible, op.k_index, Q::kMine, Q::kOthers, room + sums + plan, ctx.stream);
+      queue_plan(op.q_index, op.first_visible, op.k_index, K::kOthers, K::kMine, room + sums, ctx.stream);
+  start<K>(keys_kernel<K>, f, f.kv_heads, f.plan.key_tiles, ctx.stream);
+  f.plan = queue_plan(op.q_index, op.first_visible, op.k_index, Q::kMine, Q::kOthers, room + sums + plan,
+                      ctx.stream);
   start<Q>(queries_kernel<Q>, f, f.heads, f.plan.query_tiles, ctx.stream);
+  return true;
+}
+// Blocks of 128 rows and steps of 64, or half of both.
+template <int Dim, int ValueDim, int StepOfKeys>
+bool queue_first(const AttentionBackward& op, const CudaContext& ctx) {
+  using Small = Shape<Dim, ValueDim, 4, 32>;
+  return queue<Shape<Dim, ValueDim, 8, StepOfKeys>, Shape<Dim, ValueDim, 8, 64>>(op, ctx) ||
+         queue<Small, Small>(op, ctx);
 }
 
 }  // namespace
@@ -206,12 +217,11 @@ bool mma_attention(const AttentionBackward& op, const CudaContext& ctx) {
   if (!tensor_cores_take(op) || !packs_aligned({op.d_out.raw(), op.dq.raw(), op.dk.raw(), op.dv.raw()}))
     return false;
   const std::int64_t dim = op.q.dim(2), value_dim = op.v.dim(2);
-  if (dim == 64 && value_dim == 64) return queue<Shape<64, 64, 8, 64>, Shape<64, 64, 8, 64>>(op, ctx), true;
-  if (dim == 96 && value_dim == 96) return queue<Shape<96, 96, 8, 64>, Shape<96, 96, 8, 64>>(op, ctx), true;
-  if (dim == 128 && value_dim == 128)
-    return queue<Shape<128, 128, 8, 64>, Shape<128, 128, 8, 64>>(op, ctx), true;
-  if (dim == 192 && value_dim == 128)
-    return queue<Shape<192, 128, 8, 32>, Shape<192, 128, 8, 64>>(op, ctx), true;
+  const auto is = [&](std::int64_t d, std::int64_t v) { return dim == d && value_dim == v; };
+  if (is(64, 64)) return queue_first<64, 64, 64>(op, ctx);
+  if (is(96, 96)) return queue_first<96, 96, 64>(op, ctx);
+  if (is(128, 128)) return queue_first<128, 128, 64>(op, ctx);
+  if (is(192, 128)) return queue_first<192, 128, 32>(op, ctx);
   return false;
 }
 

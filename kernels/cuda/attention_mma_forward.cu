@@ -2,6 +2,7 @@
 // rows of it. Keys and values come in two stages, so that a copy runs behind each product.
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_mma.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 
 namespace fivefold::cuda {
 
@@ -92,25 +93,34 @@ __global__ void __launch_bounds__(S::kThreads) forward_kernel(Forward op) {
   }
 }
 
+// False where the device has too little shared memory for the shape.
 template <class S>
-void queue(const AttentionForward& op, const CudaContext& ctx) {
+bool queue(const AttentionForward& op, const CudaContext& ctx) {
+  if (S::kBytes > most_shared()) return false;
   const std::int64_t queries = op.q.dim(0), keys = op.k.dim(0);
   void* const room = ctx.room<std::byte>(plan_bytes(queries, keys, S::kQueries, S::kKeys));
-  const Forward f{elements<__nv_bfloat16>(op.q),
-                  elements<__nv_bfloat16>(op.k),
-                  elements<__nv_bfloat16>(op.v),
-                  op.out.raw(),
-                  elements<float>(op.lse),
-                  mask_indices(op),
-                  queue_plan(op.q_index, op.first_visible, op.k_index, S::kQueries, S::kKeys, room, ctx.stream),
-                  static_cast<int>(op.q.dim(1)),
-                  static_cast<int>(op.k.dim(1)),
-                  static_cast<float>(op.scale),
-                  op.out.dtype() == DType::f32};
+  const Forward f{
+      elements<__nv_bfloat16>(op.q),
+      elements<__nv_bfloat16>(op.k),
+      elements<__nv_bfloat16>(op.v),
+      op.out.raw(),
+      elements<float>(op.lse),
+      mask_indices(op),
+      queue_plan(op.q_index, op.first_visible, op.k_index, S::kQueries, S::kKeys, room, ctx.stream),
+      static_cast<int>(op.q.dim(1)),
+      static_cast<int>(op.k.dim(1)),
+      static_cast<float>(op.scale),
+      op.out.dtype() == DType::f32};
   allow_shared(forward_kernel<S>, S::kBytes);
   const dim3 grid(static_cast<unsigned>(f.heads), static_cast<unsigned>(f.plan.query_tiles));
   forward_kernel<S><<<grid, S::kThreads, S::kBytes, ctx.stream>>>(f);
   FF_CUDA(cudaGetLastError());
+  return true;
+}
+// The first that fits.
+template <class... Shapes>
+bool queue_first(const AttentionForward& op, const CudaContext& ctx) {
+  return (queue<Shapes>(op, ctx) || ...);
 }
 
 }  // namespace
@@ -118,11 +128,12 @@ void queue(const AttentionForward& op, const CudaContext& ctx) {
 bool mma_attention(const AttentionForward& op, const CudaContext& ctx) {
   if (!tensor_cores_take(op)) return false;
   const std::int64_t dim = op.q.dim(2), value_dim = op.v.dim(2);
-  if (dim == 64 && value_dim == 64) return queue<Shape<64, 64, 2, 4, 64>>(op, ctx), true;
-  if (dim == 96 && value_dim == 96) return queue<Shape<96, 96, 2, 4, 64>>(op, ctx), true;
-  if (dim == 128 && value_dim == 128) return queue<Shape<128, 128, 2, 4, 64>>(op, ctx), true;
-  if (dim == 192 && value_dim == 128) return queue<Shape<192, 128, 1, 8, 64>>(op, ctx), true;
-  if (dim == 256 && value_dim == 256) return queue<Shape<256, 256, 1, 8, 64>>(op, ctx), true;
+  const auto is = [&](std::int64_t d, std::int64_t v) { return dim == d && value_dim == v; };
+  if (is(64, 64)) return queue_first<Shape<64, 64, 2, 4, 64>>(op, ctx);
+  if (is(96, 96)) return queue_first<Shape<96, 96, 2, 4, 64>>(op, ctx);
+  if (is(128, 128)) return queue_first<Shape<128, 128, 2, 4, 64>, Shape<128, 128, 2, 4, 32>>(op, ctx);
+  if (is(192, 128)) return queue_first<Shape<192, 128, 1, 8, 64>, Shape<192, 128, 1, 8, 32>>(op, ctx);
+  if (is(256, 256)) return queue_first<Shape<256, 256, 1, 8, 64>, Shape<256, 256, 1, 4, 16>>(op, ctx);
   return false;
 }
 

@@ -48,6 +48,18 @@ struct SeenTiles {
 __device__ __forceinline__ SeenTiles keys_seen(const TilePlan& plan, int query_tile) {
   return {plan.keys, plan.queries[query_tile], plan.keys_of[query_tile]};
 }
+// Of `count` tiles of queries together, those from `query_tile` that there are.
+__device__ __forceinline__ SeenTiles keys_seen(const TilePlan& plan, int query_tile, int count) {
+  SeenTiles seen = keys_seen(plan, query_tile);
+  for (int i = query_tile + 1; i < min(query_tile + count, plan.query_tiles); ++i) {
+    const TileBounds more = plan.queries[i];
+    const TileSpan span = plan.keys_of[i];
+    seen.mine = {min(seen.mine.least, more.least), max(seen.mine.most, more.most),
+                 max(seen.mine.all_from, more.all_from), min(seen.mine.all_to, more.all_to)};
+    seen.span = {min(seen.span.begin, span.begin), max(seen.span.end, span.end)};
+  }
+  return seen;
+}
 __device__ __forceinline__ SeenTiles queries_seen(const TilePlan& plan, int key_tile) {
   return {plan.queries, plan.keys[key_tile], plan.queries_of[key_tile]};
 }

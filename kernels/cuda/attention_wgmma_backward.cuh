@@ -24,6 +24,9 @@ struct WgmmaBackward {
 template <int Dim, int ValueDim, int StepRows, int Stages>
 struct BackwardShape {
   static constexpr int kDim = Dim, kValueDim = ValueDim, kOwn = 128, kStep = StepRows, kStages = Stages;
+  // Whether the scores of a step queue up behind the last step's products instead of after them. Worth it
+  // where a product is short; otherwise it keeps stages from being filled again.
+  static constexpr bool kAhead = kDim == 64;
   static constexpr int kConsumers = 2 * 128, kThreads = kConsumers + 128, kRegisters = 240;
   static constexpr int kOwnBytes = kTileBytes<kOwn, kDim>, kOwnValueBytes = kTileBytes<kOwn, kValueDim>,
                        kStepBytes = kTileBytes<kStep, kDim>, kStepValueBytes = kTileBytes<kStep, kValueDim>,
@@ -63,7 +66,7 @@ struct BackwardRoom {
     sums = own + S::kTiles + S::kBarriers;
   }
   __device__ __forceinline__ unsigned char* step(int stage) const {
-    return steps + 2 * stage * S::kStepBytes;
+    return steps + stage * (S::kStepBytes + S::kStepValueBytes);
   }
   __device__ __forceinline__ unsigned char* step_values(int stage) const {
     return step(stage) + S::kStepBytes;

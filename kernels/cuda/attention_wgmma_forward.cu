@@ -10,11 +10,12 @@ namespace fivefold::cuda {
 
 namespace {
 
-// QueryTiles: 2 to copy the next tile of queries while this one is in use.
-template <int DimOf, int ValueDimOf, int KeysOf, int StagesOf, int QueryTilesOf>
+// Groups: warpgroups of 64 queries each. QueryTiles: 2 to copy the next tile of queries while this one is in
+// use.
+template <int DimOf, int ValueDimOf, int GroupsOf, int KeysOf, int StagesOf, int QueryTilesOf>
 struct Shape {
-  static constexpr int kDim = DimOf, kValueDim = ValueDimOf, kGroups = 2, kKeys = KeysOf, kStages = StagesOf,
-                       kQueryTiles = QueryTilesOf, kRegisters = 240;
+  static constexpr int kDim = DimOf, kValueDim = ValueDimOf, kGroups = GroupsOf, kKeys = KeysOf,
+                       kStages = StagesOf, kQueryTiles = QueryTilesOf, kRegisters = kGroups == 2 ? 240 : 160;
   static constexpr int kQueries = 64 * kGroups, kThreads = 128 * (kGroups + 1);
   static constexpr int kQueryBytes = kTileBytes<kQueries, kDim>, kKeyBytes = kTileBytes<kKeys, kDim>,
                        kValueBytes = kTileBytes<kKeys, kValueDim>;
@@ -28,7 +29,8 @@ struct Forward {
   void* out;
   float* lse;
   MaskIndices mask;
-  TilePlan plan;
+  TilePlan plan;  // queries in tiles of a warpgroup
+  int tiles;      // of a block
   int heads, kv_heads;
   float scale;
   bool wide;
@@ -43,8 +45,8 @@ struct Work {
 __device__ __forceinline__ bool take_work(const Forward& op, int n, Work& work) {
   const int blocks = static_cast<int>(gridDim.x), mine = static_cast<int>(blockIdx.x);
   const int i = n * blocks + (n % 2 ? blocks - 1 - mine : mine);
-  work = {op.plan.query_tiles - 1 - i / op.heads, i % op.heads};
-  return i < op.plan.query_tiles * op.heads;
+  work = {op.tiles - 1 - i / op.heads, i % op.heads};
+  return i < op.tiles * op.heads;
 }
 
 template <class S>
@@ -86,7 +88,7 @@ __device__ __forceinline__ void produce(const Forward& op, const Room<S>& room) 
   Work work;
   for (int n = 0; take_work(op, n, work); ++n, at_q.advance()) {
     const int kv_head = work.head / (op.heads / op.kv_heads);
-    const SeenTiles seen = keys_seen(op.plan, work.tile);
+    const SeenTiles seen = keys_seen(op.plan, work.tile * S::kGroups, S::kGroups);
     wait_barrier(room.q_used + at_q.stage, at_q.parity ^ 1);
     arrive_for_bytes(room.q_here + at_q.stage, S::kQueryBytes);
     copy_tile<S::kQueries, S::kDim>(op.q, work.head, work.tile * S::kQueries,
@@ -115,7 +117,7 @@ using Output = float[S::kValueDim / 8][4];
 template <class S>
 __device__ __forceinline__ void queue_scores(const Room<S>& room, const unsigned char* queries, int stage,
                                              Scores<S>& s) {
-  const int row = static_cast<int>(threadIdx.x) / 128 * 64;
+  const int row = warpgroup() * 64;
   const auto q = operand(queries, row, S::kQueries), k = operand(room.k + stage * S::kKeyBytes, 0, S::kKeys);
   begin_products();
   wgmma_fresh<0>(s, q, k);
@@ -142,7 +144,8 @@ __device__ __forceinline__ void attend(const Forward& op, const Room<S>& room, c
                                        const unsigned char* queries, Ring<S::kStages>& at,
                                        RunningSoftmax& softmax, Output<S>& out) {
   const float by = op.scale * kLog2E;
-  const int group = static_cast<int>(threadIdx.x) / 128;
+  const int group = warpgroup();
+  const TileBounds mine = op.plan.queries[min(row / 64, op.plan.query_tiles - 1)];
   int t = seen.first();
   if (t >= seen.end()) return;
   Packed<S> p;
@@ -154,7 +157,7 @@ __device__ __forceinline__ void attend(const Forward& op, const Room<S>& room, c
     wait_products<0>();
     pin(s);
     arrive_warp(room.k_used + at.stage);
-    if (!all_seen(seen.mine, seen.others[t])) hide(s, op.mask, row, t * S::kKeys);
+    if (!all_seen(mine, seen.others[t])) hide(s, op.mask, row, t * S::kKeys);
     softmax.step(s, by, shrink);
     pack(s, p);
   }
@@ -169,13 +172,14 @@ __device__ __forceinline__ void attend(const Forward& op, const Room<S>& room, c
     queue_output<S>(room, last.stage, p, out);
     arrive_named(1 + (group + 1) % S::kGroups, 256);
     t = next;
-    const bool whole = all_seen(seen.mine, seen.others[t]);
+    const bool whole = all_seen(mine, seen.others[t]);
     next = seen.from(t + 1);
     wait_products<1>();
     pin(s);
     arrive_warp(room.k_used + at.stage);
     if (!whole) hide(s, op.mask, row, t * S::kKeys);
     softmax.step(s, by, shrink);
+    settle(softmax.sum[0]);  // while the output is under way
     wait_products<0>();
     pin(out);
     arrive_warp(room.v_used + last.stage);
@@ -193,12 +197,12 @@ __device__ __forceinline__ void attend(const Forward& op, const Room<S>& room, c
 template <class S>
 __device__ __forceinline__ void consume(const Forward& op, const Room<S>& room) {
   // The first turn is warpgroup 0's.
-  if (threadIdx.x >= 128) arrive_named(1, 256);
+  if (warpgroup() == S::kGroups - 1) arrive_named(1, 256);
   Ring<S::kStages> at;
   Ring<S::kQueryTiles> at_q;
   Work work;
   for (int n = 0; take_work(op, n, work); ++n, at_q.advance()) {
-    const SeenTiles seen = keys_seen(op.plan, work.tile);
+    const SeenTiles seen = keys_seen(op.plan, work.tile * S::kGroups, S::kGroups);
     const int row = work.tile * S::kQueries + static_cast<int>(threadIdx.x) / 32 * 16;
     Output<S> out;
     RunningSoftmax softmax;
@@ -236,21 +240,21 @@ __global__ void __launch_bounds__(S::kThreads, 1) forward_kernel(const __grid_co
 
 template <class S>
 void queue(const AttentionForward& op, const CudaContext& ctx) {
-  void* const room = ctx.room<std::byte>(plan_bytes(op.q.dim(0), op.k.dim(0), S::kQueries, S::kKeys));
-  const Forward f{
-      head_rows_map(op.q, S::kQueries),
-      head_rows_map(op.k, S::kKeys),
-      head_rows_map(op.v, S::kKeys),
-      op.out.raw(),
-      elements<float>(op.lse),
-      mask_indices(op),
-      queue_plan(op.q_index, op.first_visible, op.k_index, S::kQueries, S::kKeys, room, ctx.stream),
-      static_cast<int>(op.q.dim(1)),
-      static_cast<int>(op.k.dim(1)),
-      static_cast<float>(op.scale),
-      op.out.dtype() == DType::f32};
+  void* const room = ctx.room<std::byte>(plan_bytes(op.q.dim(0), op.k.dim(0), 64, S::kKeys));
+  const Forward f{head_rows_map(op.q, S::kQueries),
+                  head_rows_map(op.k, S::kKeys),
+                  head_rows_map(op.v, S::kKeys),
+                  op.out.raw(),
+                  elements<float>(op.lse),
+                  mask_indices(op),
+                  queue_plan(op.q_index, op.first_visible, op.k_index, 64, S::kKeys, room, ctx.stream),
+                  static_cast<int>(ceil_div(op.q.dim(0), S::kQueries)),
+                  static_cast<int>(op.q.dim(1)),
+                  static_cast<int>(op.k.dim(1)),
+                  static_cast<float>(op.scale),
+                  op.out.dtype() == DType::f32};
   allow_shared(forward_kernel<S>, S::kBytes);
-  const std::int64_t pieces = static_cast<std::int64_t>(f.plan.query_tiles) * f.heads;
+  const std::int64_t pieces = static_cast<std::int64_t>(f.tiles) * f.heads;
   forward_kernel<S><<<blocks_for(pieces, 1, multiprocessors()), S::kThreads, S::kBytes, ctx.stream>>>(f);
   FF_CUDA(cudaGetLastError());
 }
@@ -260,11 +264,11 @@ void queue(const AttentionForward& op, const CudaContext& ctx) {
 bool wgmma_attention(const AttentionForward& op, const CudaContext& ctx) {
   if (!tensor_cores_take(op) || !has_wgmma()) return false;
   const std::int64_t dim = op.q.dim(2), value_dim = op.v.dim(2);
-  if (dim == 64 && value_dim == 64) return queue<Shape<64, 64, 128, 3, 2>>(op, ctx), true;
-  if (dim == 96 && value_dim == 96) return queue<Shape<96, 96, 128, 2, 2>>(op, ctx), true;
-  if (dim == 128 && value_dim == 128) return queue<Shape<128, 128, 128, 2, 2>>(op, ctx), true;
-  if (dim == 192 && value_dim == 128) return queue<Shape<192, 128, 128, 2, 1>>(op, ctx), true;
-  if (dim == 256 && value_dim == 256) return queue<Shape<256, 256, 64, 2, 1>>(op, ctx), true;
+  if (dim == 64 && value_dim == 64) return queue<Shape<64, 64, 3, 128, 2, 2>>(op, ctx), true;
+  if (dim == 96 && value_dim == 96) return queue<Shape<96, 96, 2, 128, 2, 2>>(op, ctx), true;
+  if (dim == 128 && value_dim == 128) return queue<Shape<128, 128, 2, 128, 2, 2>>(op, ctx), true;
+  if (dim == 192 && value_dim == 128) return queue<Shape<192, 128, 2, 128, 2, 1>>(op, ctx), true;
+  if (dim == 256 && value_dim == 256) return queue<Shape<256, 256, 2, 64, 2, 1>>(op, ctx), true;
   return false;
 }
 

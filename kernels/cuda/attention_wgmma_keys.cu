@@ -56,7 +56,7 @@ template <class S>
 __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardRoom<S>& room, Steps steps,
                                         int kv_head, int key_tile) {
   constexpr int N = S::kStep / 8;
-  const int group = static_cast<int>(threadIdx.x) / 128;
+  const int group = warpgroup();
   const int key = key_tile * S::kOwn + static_cast<int>(threadIdx.x) / 32 * 16;
   const float by = op.scale * kLog2E;
   float dk[S::kDim / 8][4], dv[S::kValueDim / 8][4];
@@ -72,12 +72,13 @@ __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardR
     float s[N][4], dp[N][4];
     std::uint32_t p[N / 2][4], ds[N / 2][4];
     wait_barrier(room.here + at.stage, at.parity);
-    // Queues up behind the last step's products.
     queue_rows_product<S::kDim, S::kOwn>(room.own, group * 64, room.step(at.stage), s);
     const bool whole = all_seen(steps.seen.others[steps.tile], steps.seen.mine);
-    wait_products<1>();
-    if (!first) arrive_warp(room.used + last.stage);
-    last = at;
+    if constexpr (S::kAhead) {
+      wait_products<1>();
+      if (!first) arrive_warp(room.used + last.stage);
+      last = at;
+    }
     queue_rows_product<S::kValueDim, S::kOwn>(room.own_values, group * 64, room.step_values(at.stage), dp);
     wait_products<1>();
     pin(s);
@@ -100,6 +101,12 @@ __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardR
     }
     pack(s, ds);
     queue_weighted(ds, room.step(at.stage), dk);
+    if constexpr (!S::kAhead) {
+      wait_products<0>();
+      pin(dv);
+      pin(dk);
+      arrive_warp(room.used + at.stage);
+    }
   }
   wait_products<0>();
   pin(dv);

@@ -27,7 +27,7 @@ template <class S>
 __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardRoom<S>& room,
                                         const SeenTiles& seen, int head, int query_tile) {
   constexpr int N = S::kStep / 8;
-  const int group = static_cast<int>(threadIdx.x) / 128;
+  const int group = warpgroup();
   const int row = query_tile * S::kOwn + static_cast<int>(threadIdx.x) / 32 * 16;
   const float by = op.scale * kLog2E;
   const std::int64_t at_row = static_cast<std::int64_t>(head) * op.sums.pitch + row + lane_row();
@@ -44,13 +44,14 @@ __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardR
     float s[N][4], dp[N][4];
     std::uint32_t ds[N / 2][4];
     wait_barrier(room.here + at.stage, at.parity);
-    // Queues up behind the last step's product.
     queue_rows_product<S::kDim, S::kOwn>(room.own, group * 64, room.step(at.stage), s);
     const bool whole = all_seen(seen.mine, seen.others[t]);
     const int next = seen.from(t + 1);
-    wait_products<1>();
-    if (t != first) arrive_warp(room.used + last.stage);
-    last = at;
+    if constexpr (S::kAhead) {
+      wait_products<1>();
+      if (t != first) arrive_warp(room.used + last.stage);
+      last = at;
+    }
     queue_rows_product<S::kValueDim, S::kOwn>(room.own_values, group * 64, room.step_values(at.stage), dp);
     wait_products<1>();
     pin(s);
@@ -67,6 +68,11 @@ __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardR
       for (int i = 0; i < 4; ++i) s[n][i] *= dp[n][i] - delta[i / 2];
     pack(s, ds);
     queue_weighted(ds, room.step(at.stage), dq);
+    if constexpr (!S::kAhead) {
+      wait_products<0>();
+      pin(dq);
+      arrive_warp(room.used + at.stage);
+    }
     t = next;
   }
   wait_products<0>();

@@ -21,10 +21,10 @@ int current(int device) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device, std::shared_ptr<Memory> memory)
+CudaBackend::CudaBackend(int device, std::shared_ptr<Memory> memory, ProductChoice choice)
     : device_(current(device)),
       scratch_(memory ? std::move(memory) : make_cuda_memory(device)),
-      products_(scratch_) {}
+      products_(scratch_, choice) {}
 
 template <class Op>
 void CudaBackend::execute(const Op& op, Stream& stream) {
@@ -36,8 +36,8 @@ void CudaBackend::execute(const Op& op, Stream& stream) {
   cuda::execute(op, cuda::CudaContext{static_cast<cudaStream_t>(stream.native()), scratch_, products_});
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int device, std::shared_ptr<Memory> memory) {
-  return std::make_unique<CudaBackend>(device, std::move(memory));
+std::unique_ptr<Backend> make_cuda_backend(int device, std::shared_ptr<Memory> memory, ProductChoice choice) {
+  return std::make_unique<CudaBackend>(device, std::move(memory), choice);
 }
 
 }  // namespace fivefold

@@ -5,7 +5,7 @@
 
 namespace fivefold::cuda {
 
-constexpr int kSumLanes = 32, kSumRows = 8;  // threads of a block: columns across, rows down
+constexpr int kSumLanes = 32, kSumRows = 8;   // threads of a block: columns across, rows down
 constexpr int kAddLanes = 16, kAddRows = 64;  // of a block that adds partial sums
 constexpr std::int64_t kMostRowBlocks = 128;
 

@@ -8,7 +8,7 @@ namespace fivefold {
 
 class CudaBackend final : public Implements<CudaBackend, Backend, AllOps> {
  public:
-  CudaBackend(int device, std::shared_ptr<Memory> memory);
+  CudaBackend(int device, std::shared_ptr<Memory> memory, ProductChoice choice);
   DeviceKind device() const override { return DeviceKind::cuda; }
 
   template <class Op>

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     add_rows(const std::int32_t* row_of, const std::int32_t* token, std::int64_t tokens, const T* dy,
              Accum<T>* table, std::int64_t rows, std::int64_t width) {
   using A = Accum<T>;
-  constexpr int kBatch = 8;  // rows on their way at once
+  constexpr int kBatch = 8;                         // rows on their way at once
   __shared__ std::int32_t mine[kThreads + kBatch];  // the row's next tokens, -1 behind them
   const std::int64_t begin = blockIdx.x;
   const std::int32_t row = row_of[begin];

@@ -40,8 +40,8 @@ class Tiles {
       first_ += down_ * across_;
       enter(group + 1);
     }
-    const int i = t - first_, panel = i / (kPanel * across_), top = panel * kPanel,
-              left = i - top * across_, height = min(kPanel, down_ - top);
+    const int i = t - first_, panel = i / (kPanel * across_), top = panel * kPanel, left = i - top * across_,
+              height = min(kPanel, down_ - top);
     if (group == op_.groups) return false;
     row = (top + left % height) * kDown;
     column = left / height * kAcross;
@@ -97,7 +97,8 @@ __device__ void copy_operands(const CUtensorMap& map_a, const CUtensorMap& map_b
       else
         for (int i = 0; i < kBoxesB; ++i)
           copy_box(map_b, tile.column + 64 * i,
-                   inner + (P == Product::weight_gradient ? tile.begin : tile.group * op.k), b + i * kBox, full);
+                   inner + (P == Product::weight_gradient ? tile.begin : tile.group * op.k), b + i * kBox,
+                   full);
     }
   }
 }
@@ -114,7 +115,8 @@ __device__ void clear_behind(unsigned char* stage, int count) {
 }
 
 template <Product P>
-__device__ __forceinline__ void multiply_stage(const unsigned char* a, const unsigned char* b, float (&sum)[128]) {
+__device__ __forceinline__ void multiply_stage(const unsigned char* a, const unsigned char* b,
+                                               float (&sum)[128]) {
   constexpr bool kOuterA = P == Product::weight_gradient, kOuterB = P != Product::forward;
   constexpr int kStepA = kOuterA ? 16 * 128 : 32, kStepB = kOuterB ? 16 * 128 : 32;  // bytes for 16 indices
   begin_products();
@@ -169,6 +171,13 @@ __device__ __forceinline__ void store_sums(float (&sum)[128], const Target<C>& t
     C* const line = to.at + static_cast<std::int64_t>(row) * to.ld;
     const auto here = [&](int j) { return row < to.rows && 8 * j < to.columns; };
     const auto pair = [&](int j) -> float* { return sum + 4 * j + 2 * h; };
+    if constexpr (std::is_same_v<C, float>)
+      if (to.beta == 1) {  // one addition to each element, so there is no order to keep
+#pragma unroll
+        for (int j = 0; j < 32; ++j)
+          if (here(j)) add_to_memory(line + 8 * j + 2 * q, pair(j)[0], pair(j)[1]);
+        continue;
+      }
     if (to.beta != 0) {
       Pack<C, 2> before[32];
 #pragma unroll
@@ -208,10 +217,10 @@ __device__ void multiply_tiles(const Operands<C>& op, const Shared& shared) {
   Tiles<P, C> tile(op);
   for (int t = static_cast<int>(blockIdx.x); tile.find(t); t += static_cast<int>(gridDim.x)) {
     const int row = tile.row + 64 * group;
-    const std::int64_t top = P == Product::weight_gradient
-                                 ? static_cast<std::int64_t>(tile.group) * op.m + row
-                                 : tile.begin + row;
-    const Target<C> to{op.c + top * op.n + tile.column, op.n, tile.height() - row, op.n - tile.column, op.beta};
+    const std::int64_t top =
+        P == Product::weight_gradient ? static_cast<std::int64_t>(tile.group) * op.m + row : tile.begin + row;
+    const Target<C> to{op.c + top * op.n + tile.column, op.n, tile.height() - row, op.n - tile.column,
+                       op.beta};
     if (op.beta != 0) prefetch_target(to);
     float sum[128];
 #pragma unroll
@@ -273,42 +282,45 @@ void queue(const GroupedGemm& op, const Operands<C>& operands, cudaStream_t stre
   FF_CUDA(cudaGetLastError());
 }
 
+Product product_of(const GroupedGemm& op) {
+  if (op.side == GroupedSide::weight) return Product::weight_gradient;
+  return op.transpose_b ? Product::forward : Product::input_gradient;
+}
+
 template <class C>
 void queue_product(const GroupedGemm& op, cudaStream_t stream) {
   const auto number = [](std::int64_t x) { return static_cast<int>(x); };
-  const bool weight = op.side == GroupedSide::weight;
-  const Operands<C> operands{elements<std::int32_t>(op.offsets),
-                             elements<C>(op.c),
-                             number(op.groups()),
-                             number(weight ? op.a.dim(1) : 0),
-                             number(op.c.dim(1)),
-                             number(weight ? 0 : op.a.dim(1)),
-                             static_cast<float>(op.beta)};
+  const auto product = product_of(op);
+  const bool weight = product == Product::weight_gradient;
+  const Operands<C> operands{
+      elements<std::int32_t>(op.offsets), elements<C>(op.c),   number(op.groups()),
+      number(weight ? op.a.dim(1) : 0),   number(op.c.dim(1)), number(weight ? 0 : op.a.dim(1)),
+      static_cast<float>(op.beta)};
   if (weight)
     queue<Product::weight_gradient>(op, operands, stream);
-  else if (op.transpose_b)
+  else if (product == Product::forward)
     queue<Product::forward>(op, operands, stream);
   else
     queue<Product::input_gradient>(op, operands, stream);
 }
 
+// Indices are 32 bits wide.
 bool can_map(const Tensor& matrix) {
-  return matrix.dtype() == DType::bf16 && matrix.count() > 0 && matrix.dim(1) % 8 == 0 &&
-         packs_aligned({matrix.raw()});
+  return matrix.dtype() == DType::bf16 && matrix.count() > 0 && matrix.dim(0) < (std::int64_t{1} << 30) &&
+         matrix.dim(1) % 8 == 0 && packs_aligned({matrix.raw()});
 }
 
 // Rows of another group's b would follow b's own in the last step over the inner index; what they hold need
 // not be finite.
 bool inner_is_whole(const GroupedGemm& op) {
-  return op.side == GroupedSide::weight || op.transpose_b || op.a.dim(1) % kInner == 0;
+  return product_of(op) != Product::input_gradient || op.a.dim(1) % kInner == 0;
 }
 
 }  // namespace
 
 bool multiply_groups_wide(const GroupedGemm& op, cudaStream_t stream) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // indices are 32 bits wide
-  if (!has_wgmma() || !can_map(op.a) || !can_map(op.b) || !packs_aligned({op.c.raw()}) || op.c.dim(1) % 8 != 0 ||
-      !inner_is_whole(op) || op.a.dim(0) >= kMost || op.b.dim(0) >= kMost || op.c.dim(0) >= kMost)
+  if (!can_map(op.a) || !can_map(op.b) || !packs_aligned({op.c.raw()}) || op.c.dim(1) % 8 != 0 ||
+      op.c.dim(0) >= (std::int64_t{1} << 30) || !inner_is_whole(op) || !has_wgmma())
     return false;
   if (op.c.dtype() == DType::bf16)
     queue_product<__nv_bfloat16>(op, stream);

@@ -84,15 +84,20 @@ struct RowPart {
 
 constexpr int kOnceThreads = 512, kOnceWarps = kOnceThreads / 32;
 
-// Sum over the block, in one fixed order. of_warp is room of this call's alone until all threads have passed
-// the next call's barrier.
-template <class A>
-__device__ __forceinline__ A join_once(A x, A* of_warp) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  x = join_lanes(x);
-  if (lane == 0) of_warp[threadIdx.x / 32] = x;
+// Sums over the block, each in one fixed order. of_warp is room of this call's alone until all threads have
+// passed the next call's barrier.
+template <int Count, class A>
+__device__ __forceinline__ void join_once(A (&sum)[Count], A (*of_warp)[kOnceWarps]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, from = lane % kOnceWarps;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    sum[i] = join_lanes(sum[i]);
+    if (lane == 0) of_warp[i][threadIdx.x / 32] = sum[i];
+  }
   __syncthreads();
-  return join_lanes<kOnceWarps>(lane % kOnceWarps * 32 < blockDim.x ? of_warp[lane % kOnceWarps] : A(0));
+#pragma unroll
+  for (int i = 0; i < Count; ++i)
+    sum[i] = join_lanes<kOnceWarps>(from * 32 < blockDim.x ? of_warp[i][from] : A(0));
 }
 
 // Rows [block * rows_of_block, ...). partial[block]: sums for the gradient of weight [width], then of bias.
@@ -120,22 +125,22 @@ __global__ void __launch_bounds__(kOnceThreads, Packs == 1 ? 2 : 1)
     next_dy.read(op.dy + next * width, width);
     if (op.residual) residual.read(op.residual + t * width, width);
     const A scale = op.rstd[t], center = Layer ? op.mean[t] : A(0);
-    A along = 0, average = 0;  // of g (x - mean), of g
+    A sum[Layer ? 2 : 1] = {};  // of g (x - mean), of g
 #pragma unroll
     for (int p = 0; p < Packs; ++p)
 #pragma unroll
       for (int l = 0; l < N && column(p) < width; ++l) {
         const A dy = widen<A>(dy_row.at[p].at[l]), x = widen<A>(x_row.at[p].at[l]) - center,
                 g = dy * widen<A>(weight.at[p].at[l]);
-        along += g * x;
+        sum[0] += g * x;
         of_weight[p][l] += dy * scale * x;
         if constexpr (Layer) {
-          average += g;
+          sum[1] += g;
           of_bias[p][l] += dy;
         }
       }
-    along = join_once(along, room[t % 2][0]) * inverse * scale * scale;
-    if constexpr (Layer) average = join_once(average, room[t % 2][1]) * inverse;
+    join_once(sum, room[t % 2]);
+    const A along = sum[0] * inverse * scale * scale, average = Layer ? sum[Layer] * inverse : A(0);
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
       if (column(p) >= width) continue;

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt. The plan of a product (descriptors and the algorithm that the library
+// Matrix products by cuBLASLt. The plan of a product (descriptors and one of the algorithms that the library
 // proposes) is kept by its shape, types and alignment, so a step asks the library nothing that it asked
 // before.
 #pragma once
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/cuda/context.cuh"
+#include "kernels/cuda_backend.h"
 #include "kernels/ops/dense.h"
 
 namespace fivefold::cuda {
@@ -14,7 +15,7 @@ namespace fivefold::cuda {
 class LtProducts {
  public:
   // Of the current device. The library works in `workspace`, which outlives this.
-  explicit LtProducts(Scratch& workspace);
+  LtProducts(Scratch& workspace, ProductChoice choice);
   ~LtProducts();
 
   // Queues the product and returns true, or returns false where the library has no way to do it as asked: no
@@ -25,11 +26,12 @@ class LtProducts {
   struct Library;
   struct Plan;
   using Key = std::array<std::int64_t, 11>;
-  Plan& plan_for(const Gemm& op);
+  Plan& plan_for(const Gemm& op, void* workspace, cudaStream_t stream);
 
   std::unique_ptr<Library> library_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
   Scratch& workspace_;
+  ProductChoice choice_;
 };
 
 // The same product by a kernel of our own: any shapes, dtypes and addresses.

@@ -2,6 +2,9 @@
 // lie.
 #include <cublasLt.h>
 
+#include <limits>
+#include <vector>
+
 #include "core/cuda_check.h"
 #include "core/types.h"
 #include "kernels/cuda/execute.cuh"
@@ -59,6 +62,40 @@ struct Preference {
   }
 };
 
+// Where a product runs.
+struct Place {
+  cublasLtHandle_t handle;
+  void* workspace;
+  cudaStream_t stream;
+};
+
+class Stopwatch {
+ public:
+  Stopwatch() {
+    FF_CUDA(cudaEventCreate(&begin_));
+    FF_CUDA(cudaEventCreate(&end_));
+  }
+  ~Stopwatch() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  void start(cudaStream_t stream) const { FF_CUDA(cudaEventRecord(begin_, stream)); }
+  // Of the work that was queued since; waits for it.
+  float milliseconds(cudaStream_t stream) const {
+    float took = 0;
+    FF_CUDA(cudaEventRecord(end_, stream));
+    FF_CUDA(cudaEventSynchronize(end_));
+    FF_CUDA(cudaEventElapsedTime(&took, begin_, end_));
+    return took;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
 }  // namespace
 
 struct LtProducts::Library {
@@ -95,28 +132,69 @@ struct LtProducts::Plan {
   void set_bias(const Tensor& bias) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
   }
-  // Asks the library for its first proposal; `found` says whether there is one.
-  void choose(const Gemm& op, cublasLtHandle_t handle) {
+  using Algorithm = cublasLtMatmulAlgo_t;
+  // At most `most` algorithms that the library proposes, what it expects to be fastest first.
+  std::vector<Algorithm> proposals(const Gemm& op, cublasLtHandle_t handle, int most) const {
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::size_t>(kWorkspace));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(op.b));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(op.a));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(op.c));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(op.c));
-    cublasLtMatmulHeuristicResult_t result{};
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
     int count = 0;
     const auto status = cublasLtMatmulAlgoGetHeuristic(handle, product, b.it, a.it, c.it, c.it, preference.it,
-                                                       1, &result, &count);
-    found = status == CUBLAS_STATUS_SUCCESS && count > 0;
-    if (!found && status != CUBLAS_STATUS_NOT_SUPPORTED) FF_LT(status);
-    algorithm = result.algo;
+                                                       most, results.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED) FF_LT(status);
+    std::vector<Algorithm> all;
+    for (int i = 0; i < count; ++i) all.push_back(results[static_cast<std::size_t>(i)].algo);
+    return all;
+  }
+
+  // Queues the product into c_data, which holds what beta keeps.
+  void run(const Gemm& op, void* c_data, const Algorithm& how, const Place& place) const {
+    const double one = 1, beta = op.beta;
+    const float one_f32 = 1, beta_f32 = static_cast<float>(op.beta);
+    const bool f64 = op.a.dtype() == DType::f64;
+    const void* const by = f64 ? static_cast<const void*>(&one) : &one_f32;
+    const void* const keep = f64 ? static_cast<const void*>(&beta) : &beta_f32;
+    FF_LT(cublasLtMatmul(place.handle, product, by, op.b.raw(), b.it, op.a.raw(), a.it, keep, c_data, c.it,
+                         c_data, c.it, &how, place.workspace, static_cast<std::size_t>(kWorkspace),
+                         place.stream));
+  }
+
+  void choose(const Gemm& op, ProductChoice choice, const Place& place) {
+    constexpr int kMost = 8;
+    const auto all = proposals(op, place.handle, choice == ProductChoice::first ? 1 : kMost);
+    found = !all.empty();
+    if (found) algorithm = all.size() == 1 ? all.front() : fastest(op, all, place);
+  }
+
+ private:
+  // The one whose second run of two takes least, into memory of its own.
+  Algorithm fastest(const Gemm& op, const std::vector<Algorithm>& all, const Place& place) const {
+    void* c_data = nullptr;
+    const auto bytes = static_cast<std::size_t>(op.c.count() * size_of(op.c.dtype()));
+    FF_CUDA(cudaMallocAsync(&c_data, bytes, place.stream));
+    FF_CUDA(cudaMemsetAsync(c_data, 0, bytes, place.stream));
+    const Stopwatch watch;
+    std::pair<float, std::size_t> best{std::numeric_limits<float>::infinity(), 0};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      run(op, c_data, all[i], place);
+      watch.start(place.stream);
+      run(op, c_data, all[i], place);
+      best = std::min(best, {watch.milliseconds(place.stream), i});
+    }
+    FF_CUDA(cudaFreeAsync(c_data, place.stream));
+    return all[best.second];
   }
 };
 
-LtProducts::LtProducts(Scratch& workspace) : library_(std::make_unique<Library>()), workspace_(workspace) {}
+LtProducts::LtProducts(Scratch& workspace, ProductChoice choice)
+    : library_(std::make_unique<Library>()), workspace_(workspace), choice_(choice) {}
 LtProducts::~LtProducts() = default;
 
-LtProducts::Plan& LtProducts::plan_for(const Gemm& op) {
+LtProducts::Plan& LtProducts::plan_for(const Gemm& op, void* workspace, cudaStream_t stream) {
   const Key key{op.m(),
                 op.n(),
                 op.k(),
@@ -131,7 +209,7 @@ LtProducts::Plan& LtProducts::plan_for(const Gemm& op) {
   auto& plan = plans_[key];
   if (!plan) {
     auto made = std::make_unique<Plan>(op);
-    made->choose(op, library_->handle);
+    made->choose(op, choice_, {library_->handle, workspace, stream});
     plan = std::move(made);
   }
   return *plan;
@@ -139,18 +217,11 @@ LtProducts::Plan& LtProducts::plan_for(const Gemm& op) {
 
 bool LtProducts::multiply(const Gemm& op, cudaStream_t stream) {
   if (op.k() == 0 || !bias_fits(op)) return false;
-  Plan& plan = plan_for(op);
+  void* const workspace = workspace_.get<std::byte>(kWorkspace, stream);
+  Plan& plan = plan_for(op, workspace, stream);
   if (!plan.found) return false;
   if (op.bias) plan.set_bias(op.bias);
-  const double one = 1, beta = op.beta;
-  const float one_f32 = 1, beta_f32 = static_cast<float>(op.beta);
-  const bool f64 = op.a.dtype() == DType::f64;
-  const void* const by = f64 ? static_cast<const void*>(&one) : &one_f32;
-  const void* const keep = f64 ? static_cast<const void*>(&beta) : &beta_f32;
-  FF_LT(cublasLtMatmul(library_->handle, plan.product, by, op.b.raw(), plan.b.it, op.a.raw(), plan.a.it, keep,
-                       op.c.raw(), plan.c.it, op.c.raw(), plan.c.it, &plan.algorithm,
-                       workspace_.get<std::byte>(kWorkspace, stream), static_cast<std::size_t>(kWorkspace),
-                       stream));
+  plan.run(op, op.c.raw(), plan.algorithm, {library_->handle, workspace, stream});
   return true;
 }
 

@@ -1,6 +1,6 @@
 // The split of packed rows, its gradient and rotary alone in packs of 16 bytes. A lane has two packs of a
-// head, both sides of the pairs that rotary turns, and the same two of several heads of a row, so the table
-// is read once for all of them.
+// head, both sides of the pairs that rotary turns, and the same two of the next head, so the table is read
+// once for both. A block has heads of q, of k or of v only.
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/split_qkv.cuh"
 
@@ -43,41 +43,41 @@ struct Two {
   }
 };
 
-// A head of a row: where it lies in its section's tensor.
+// One of q, k and v.
 template <class T, class W>
-struct HeadPlace {
-  T* data;
-  const W* weight;  // null: no norm
-  Accum<T>* rstd;
-  bool of_k, turned;
+struct Part {
+  T* data;                   // [rows, heads, hd]
+  const W* weight;           // [hd], null: no norm
+  Accum<T>* rstd;            // [rows, heads]
+  Accum<T>* sums;            // [blocks, hd]: what a block adds to the gradient of the weight
+  int heads, first;          // first: head of a packed row
+  int pairs, slots, blocks;  // pairs of heads in a row, in all rows
+  bool turned;
+};
 
-  __device__ HeadPlace(const Split<T, W>& op, std::int64_t row, int h) {
-    const auto q_heads = static_cast<int>(op.q.heads), k_heads = static_cast<int>(op.k.heads);
-    const bool of_q = h < q_heads;
-    of_k = !of_q && h < q_heads + k_heads;
-    turned = of_q || of_k;
-    const auto& section = of_q ? op.q : of_k ? op.k : op.v;
-    const std::int64_t at = row * section.heads + (h - (of_q ? 0 : of_k ? q_heads : q_heads + k_heads));
-    data = section.data + at * op.dim;
-    weight = section.weight;
-    rstd = section.rstd + at;
-  }
+template <class T, class W>
+struct Parts {
+  Part<T, W> q, k, v;
+  const T* packed;
+  T* d_packed;
+  RotaryTable<Accum<T>> table;
+  int dim, heads;
+  Accum<T> eps, direction;
+
+  unsigned blocks() const { return static_cast<unsigned>(q.blocks + k.blocks + v.blocks); }
 };
 
 // The lanes of a head and where the two packs of a lane are.
-template <class T, class W, bool Interleaved>
+template <int N, bool Interleaved>
 struct Lanes {
-  static constexpr int N = kPackOf<T>;
   int half, count, mine, first, second;
-  bool turned;
 
-  __device__ explicit Lanes(const Split<T, W>& op)
-      : half(static_cast<int>(op.table.half)),
-        count(static_cast<int>(op.dim) / (2 * N)),
+  __device__ Lanes(int dim, int half_of_turned)
+      : half(half_of_turned),
+        count(dim / (2 * N)),
         mine(static_cast<int>(threadIdx.x) % count),
         first(start(mine, 0)),
-        second(start(mine, 1)),
-        turned(mine * N < half) {}
+        second(start(mine, 1)) {}
   // Element of a head where pack `which` of a lane starts.
   __device__ int start(int lane, int which) const {
     const bool apart = lane * N < half && !Interleaved;
@@ -91,111 +91,98 @@ struct Lanes {
   }
 };
 
-constexpr int kPackThreads = 256;
+constexpr int kPackThreads = 256, kHeads = 2;  // heads of a thread
 
-// Sums for the gradients of the norm weights, [2 hd] a block: of q, of k. By every thread of a block, whose
-// threads have the same packs of heads where their lane is the same.
+// Adds up over the threads of a block that have the same packs of heads.
 template <class T, class L>
-__device__ void store_weight_sums(const Two<T>& of_q, const Two<T>& of_k, const L& lanes, int dim,
-                                  Accum<T>* partial) {
+__device__ void store_weight_sums(const Two<T>& mine, const L& lanes, Accum<T>* to) {
   constexpr int N = kPackOf<T>;
-  __shared__ Accum<T> sums[4 * N][kPackThreads];
+  __shared__ Accum<T> sums[2 * N][kPackThreads];
 #pragma unroll
-  for (int l = 0; l < 2 * N; ++l) {
-    sums[l][threadIdx.x] = of_q.at[l];
-    sums[2 * N + l][threadIdx.x] = of_k.at[l];
-  }
+  for (int l = 0; l < 2 * N; ++l) sums[l][threadIdx.x] = mine.at[l];
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < 4 * N * lanes.count; i += kPackThreads) {
-    const int lane = i % lanes.count, l = i / lanes.count, pack = l / N;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * N * lanes.count; i += kPackThreads) {
+    const int lane = i % lanes.count, l = i / lanes.count;
     Accum<T> total = 0;
     for (int t = lane; t < kPackThreads; t += lanes.count) total += sums[l][t];
-    partial[(blockIdx.x * 2 + pack / 2) * dim + lanes.start(lane, pack % 2) + l % N] = total;
+    to[lanes.start(lane, l / N) + l % N] = total;
   }
 }
 
-// Split: packed rows to q, k, v; otherwise back. A slot is a row and Heads of its heads, `slots_of_row`
-// apart. partial: see store_weight_sums.
-template <int Heads, bool Splits, bool Norm, bool Interleaved, class T, class W>
-__global__ void __launch_bounds__(kPackThreads)
-    move_heads(Split<T, W> op, int slots_of_row, int slots, Accum<T> direction, Accum<T>* partial) {
+// Splits: packed rows to q, k, v; otherwise back. Heads behind the last are read as the last: loads without
+// conditions stay whole in registers.
+template <bool Splits, bool Norm, bool Interleaved, class T, class W>
+__global__ void __launch_bounds__(kPackThreads, Norm ? (Splits ? 3 : 2) : 4)
+    move_heads(const __grid_constant__ Parts<T, W> op) {
   using A = Accum<T>;
   constexpr int N = kPackOf<T>;
-  constexpr bool kReadsPacked = Splits || Norm;
-  const Lanes<T, W, Interleaved> lanes(op);
-  const int heads = static_cast<int>(op.heads()), of_block = kPackThreads / lanes.count;
-  Two<T> of_q{}, of_k{};  // sums for the gradients of the norm weights
-  for (int base = static_cast<int>(blockIdx.x) * of_block; base < slots; base += gridDim.x * of_block) {
-    const int slot = base + static_cast<int>(threadIdx.x) / lanes.count, row = slot / slots_of_row;
-    const auto head = [&](int u) { return slot - row * slots_of_row + u * slots_of_row; };
-    const auto here = [&](int u) { return slot < slots && head(u) < heads; };
-    const auto place = [&](int u) { return HeadPlace<T, W>(op, row, head(u)); };
-    const auto packed_at = [&](int u) { return (static_cast<std::int64_t>(row) * heads + head(u)) * op.dim; };
-    Pack<T, N> packed[Heads][2] = {}, apart[Heads][2] = {};
-    Pack<A, N> cos{}, sin{};
+  const int block = static_cast<int>(blockIdx.x), to_k = op.q.blocks, to_v = to_k + op.k.blocks;
+  const Part<T, W> part = block < to_k ? op.q : block < to_v ? op.k : op.v;
+  const int mine = block - (block < to_k ? 0 : block < to_v ? to_k : to_v);
+  const Lanes<N, Interleaved> lanes(op.dim, static_cast<int>(op.table.half));
+  const int of_block = kPackThreads / lanes.count;
+  const bool turns = part.turned && lanes.mine * N < lanes.half, norms = Norm && part.weight;
+  Pack<W, N> weight[2] = {};
+  if (norms) {
+    weight[0] = load<N>(part.weight + lanes.first);
+    weight[1] = load<N>(part.weight + lanes.second);
+  }
+  Two<T> sums{};
+  for (int base = mine * of_block; base < part.slots; base += part.blocks * of_block) {
+    const int slot = base + static_cast<int>(threadIdx.x) / lanes.count, here = min(slot, part.slots - 1);
+    const int row = here / part.pairs, head = (here - row * part.pairs) * kHeads;
+    const std::int64_t at_table = turns ? op.table.position[row] * op.table.half + lanes.mine * N : 0;
+    std::int64_t packed_at[kHeads], at[kHeads];
+    Pack<T, N> packed[kHeads][2], apart[kHeads][2];
 #pragma unroll
-    for (int u = 0; u < Heads; ++u) {
-      if (!here(u)) continue;
-      if constexpr (kReadsPacked) {
-        packed[u][0] = load<N>(op.packed + packed_at(u) + lanes.first);
-        packed[u][1] = load<N>(op.packed + packed_at(u) + lanes.second);
+    for (int u = 0; u < kHeads; ++u) {
+      const int h = min(head + u, part.heads - 1);
+      packed_at[u] = static_cast<std::int64_t>(row * op.heads + part.first + h) * op.dim;
+      at[u] = row * part.heads + h;
+      if constexpr (Splits || Norm) {
+        packed[u][0] = load<N>(op.packed + packed_at[u] + lanes.first);
+        packed[u][1] = load<N>(op.packed + packed_at[u] + lanes.second);
       }
       if constexpr (!Splits) {
-        apart[u][0] = load<N>(place(u).data + lanes.first);
-        apart[u][1] = load<N>(place(u).data + lanes.second);
+        apart[u][0] = load<N>(part.data + at[u] * op.dim + lanes.first);
+        apart[u][1] = load<N>(part.data + at[u] * op.dim + lanes.second);
       }
     }
-    if (lanes.turned && slot < slots) {
-      const std::int64_t at = op.table.position[row] * op.table.half + lanes.mine * N;
-      cos = load<N>(op.table.cos + at);
-      sin = load<N>(op.table.sin + at);
+    Pack<A, N> cos, sin;
+    if (turns) {
+      cos = load<N>(op.table.cos + at_table);
+      sin = load<N>(op.table.sin + at_table);
     }
 #pragma unroll
-    for (int u = 0; u < Heads; ++u) {
-      const auto mine = place(here(u) ? u : 0);
-      const Two<T> in(packed[u][0], packed[u][1]);
-      Two<T> x = Splits ? in : Two<T>(apart[u][0], apart[u][1]);
-      if (!Splits && mine.turned && lanes.turned) x.template turn<Interleaved>(cos, sin, direction);
-      if constexpr (Norm) {
-        Two<T> weight{};
-        if (mine.weight && here(u))
-          weight = Two<T>(load<N>(mine.weight + lanes.first), load<N>(mine.weight + lanes.second));
-        A sum = 0, rstd = 1;
-        if constexpr (!Splits) rstd = mine.weight && here(u) ? *mine.rstd : A(1);
+    for (int u = 0; u < kHeads; ++u) {
+      const bool counts = slot < part.slots && head + u < part.heads;
+      Two<T> x = Splits ? Two<T>(packed[u][0], packed[u][1]) : Two<T>(apart[u][0], apart[u][1]);
+      if (!Splits && turns) x.template turn<Interleaved>(cos, sin, op.direction);
+      if (norms) {
+        const Two<T> in(packed[u][0], packed[u][1]), w(weight[0], weight[1]);
+        A sum = 0, rstd = Splits ? A(0) : part.rstd[at[u]];
 #pragma unroll
         for (int l = 0; l < 2 * N; ++l) {
-          if constexpr (Splits) {
-            sum += in.at[l] * in.at[l];
-          } else {
-            const A normal = in.at[l] * rstd, g = x.at[l];
-            of_q.at[l] += mine.weight && !mine.of_k && here(u) ? g * normal : A(0);
-            of_k.at[l] += mine.weight && mine.of_k && here(u) ? g * normal : A(0);
-            sum += g * weight.at[l] * normal;
-          }
+          const A normal = in.at[l] * rstd;
+          sum += Splits ? in.at[l] * in.at[l] : x.at[l] * w.at[l] * normal;
+          if (!Splits && counts) sums.at[l] += x.at[l] * normal;
         }
         sum = lanes.join(sum) / static_cast<A>(op.dim);
-        if constexpr (Splits) rstd = A(1) / root_of(sum + op.eps);
+        if (Splits) rstd = A(1) / root_of(sum + op.eps);
+        if (Splits && counts && lanes.mine == 0) part.rstd[at[u]] = rstd;
 #pragma unroll
-        for (int l = 0; l < 2 * N && mine.weight; ++l)
-          x.at[l] = Splits ? x.at[l] * (rstd * weight.at[l])
-                           : rstd * (x.at[l] * weight.at[l] - in.at[l] * rstd * sum);
-        if (Splits && mine.weight && here(u) && lanes.mine == 0) *mine.rstd = rstd;
+        for (int l = 0; l < 2 * N; ++l)
+          x.at[l] = Splits ? x.at[l] * (rstd * w.at[l]) : rstd * (x.at[l] * w.at[l] - in.at[l] * rstd * sum);
       }
-      if (Splits && mine.turned && lanes.turned) x.template turn<Interleaved>(cos, sin, direction);
-      if (!here(u)) continue;
-      T* const to = Splits ? mine.data : op.d_packed + packed_at(u);
+      if (Splits && turns) x.template turn<Interleaved>(cos, sin, op.direction);
+      if (!counts) continue;
+      T* const to = Splits ? part.data + at[u] * op.dim : op.d_packed + packed_at[u];
       store(to + lanes.first, x.half(0));
       store(to + lanes.second, x.half(1));
     }
   }
-  if constexpr (Norm && !Splits)
-    store_weight_sums(of_q, of_k, lanes, static_cast<int>(op.dim), partial);
+  if (!Splits && norms) store_weight_sums(sums, lanes, part.sums + static_cast<std::int64_t>(mine) * op.dim);
 }
-
-struct Slots {
-  int of_row, all;
-  unsigned blocks;
-};
 
 // True where a head is a power of two of lanes, at most a warp, and rotary turns whole packs.
 template <class T, class W>
@@ -208,32 +195,38 @@ bool heads_in_packs(const Split<T, W>& op) {
                         op.table.cos, op.table.sin});
 }
 
-template <int Heads, class T, class W>
-Slots slots_of(const Split<T, W>& op) {
-  const std::int64_t heads = op.q.heads + op.k.heads + op.v.heads, of_row = ceil_div(heads, Heads),
-                     of_block = kPackThreads / (op.dim / (2 * kPackOf<T>));
-  return {static_cast<int>(of_row), static_cast<int>(op.rows * of_row),
-          static_cast<unsigned>(ceil_div(op.rows * of_row, of_block))};
+template <class T, class W>
+Part<T, W> part_of(const Section<T, W>& section, std::int64_t first, std::int64_t rows, std::int64_t dim) {
+  const auto number = [](std::int64_t x) { return static_cast<int>(x); };
+  const std::int64_t pairs = ceil_div(section.heads, kHeads), lanes = dim / (2 * kPackOf<T>);
+  return {section.data,  section.weight,        section.rstd,
+          nullptr,       number(section.heads), number(first),
+          number(pairs), number(rows * pairs),  number(ceil_div(rows * pairs * lanes, kPackThreads)),
+          true};
 }
 
-template <bool Splits, class T, class W>
-void queue_plain(const Split<T, W>& op, Accum<T> direction, const CudaContext& ctx) {
-  constexpr int kHeads = 4;
-  const auto slots = slots_of<kHeads>(op);
-  auto* const kernel = op.table.interleaved ? move_heads<kHeads, Splits, false, true, T, W>
-                                            : move_heads<kHeads, Splits, false, false, T, W>;
-  kernel<<<slots.blocks, kPackThreads, 0, ctx.stream>>>(op, slots.of_row, slots.all, direction, nullptr);
-  FF_CUDA(cudaGetLastError());
+template <class T, class W>
+Parts<T, W> parts_of(const Split<T, W>& op, Accum<T> direction) {
+  const std::int64_t k = op.q.heads, v = k + op.k.heads, all = v + op.v.heads;
+  Parts<T, W> parts{part_of(op.q, 0, op.rows, op.dim),
+                    part_of(op.k, k, op.rows, op.dim),
+                    part_of(op.v, v, op.rows, op.dim),
+                    op.packed,
+                    op.d_packed,
+                    op.table,
+                    static_cast<int>(op.dim),
+                    static_cast<int>(all),
+                    op.eps,
+                    direction};
+  parts.v.turned = false;
+  return parts;
 }
 
-template <bool Splits, class T, class W>
-void queue_norm(const Split<T, W>& op, unsigned blocks, Accum<T>* partial, const CudaContext& ctx) {
-  constexpr int kHeads = 2;
-  const auto slots = slots_of<kHeads>(op);
-  auto* const kernel = op.table.interleaved ? move_heads<kHeads, Splits, true, true, T, W>
-                                            : move_heads<kHeads, Splits, true, false, T, W>;
-  kernel<<<std::min(blocks, slots.blocks), kPackThreads, 0, ctx.stream>>>(
-      op, slots.of_row, slots.all, Splits ? Accum<T>(1) : Accum<T>(-1), partial);
+template <bool Splits, bool Norm, class T, class W>
+void queue(const Parts<T, W>& op, const CudaContext& ctx) {
+  auto* const kernel =
+      op.table.interleaved ? move_heads<Splits, Norm, true, T, W> : move_heads<Splits, Norm, false, T, W>;
+  kernel<<<op.blocks(), kPackThreads, 0, ctx.stream>>>(op);
   FF_CUDA(cudaGetLastError());
 }
 
@@ -242,27 +235,28 @@ void queue_norm(const Split<T, W>& op, unsigned blocks, Accum<T>* partial, const
 template <class T, class W>
 bool split_in_packs(const Split<T, W>& split, const CudaContext& ctx) {
   if (!heads_in_packs(split)) return false;
-  if (split.q.weight)
-    queue_norm<true>(split, ~0u, nullptr, ctx);
-  else
-    queue_plain<true>(split, Accum<T>(1), ctx);
+  const auto parts = parts_of(split, Accum<T>(1));
+  split.q.weight ? queue<true, true>(parts, ctx) : queue<true, false>(parts, ctx);
   return true;
 }
 
 template <class T, class W>
 bool join_in_packs(const Split<T, W>& split, Accum<T>* d_q_weight, Accum<T>* d_k_weight,
                    const CudaContext& ctx) {
-  constexpr unsigned kBlocks = 528;  // four for each multiprocessor of an H200
+  constexpr int kMostBlocks = 512;  // of a part whose sums are kept
   if (!heads_in_packs(split)) return false;
+  auto parts = parts_of(split, Accum<T>(-1));
   if (!split.q.weight) {
-    queue_plain<false>(split, Accum<T>(-1), ctx);
+    queue<false, false>(parts, ctx);
     return true;
   }
-  const auto blocks = std::min(kBlocks, slots_of<2>(split).blocks);
-  auto* const partial = ctx.room<Accum<T>>(blocks * 2 * split.dim);
-  queue_norm<false>(split, blocks, partial, ctx);
-  queue_add_partials(partial, blocks, 2 * split.dim, split.dim, d_q_weight, ctx);
-  queue_add_partials(partial + split.dim, blocks, 2 * split.dim, split.dim, d_k_weight, ctx);
+  parts.q.blocks = std::min(parts.q.blocks, kMostBlocks);
+  parts.k.blocks = std::min(parts.k.blocks, kMostBlocks);
+  parts.q.sums = ctx.room<Accum<T>>((parts.q.blocks + parts.k.blocks) * split.dim);
+  parts.k.sums = parts.q.sums + parts.q.blocks * split.dim;
+  queue<false, true>(parts, ctx);
+  queue_add_partials(parts.q.sums, parts.q.blocks, split.dim, split.dim, d_q_weight, ctx);
+  queue_add_partials(parts.k.sums, parts.k.blocks, split.dim, split.dim, d_k_weight, ctx);
   return true;
 }
 
@@ -271,18 +265,22 @@ bool turn_in_packs(const T* x, T* y, std::int64_t rows, std::int64_t heads, std:
                    const RotaryTable<Accum<T>>& table, Accum<T> direction, const CudaContext& ctx) {
   const Split<T, T> only_q{{y, nullptr, nullptr, heads}, {}, {}, x, nullptr, table, rows, dim, 0};
   if (!heads_in_packs(only_q)) return false;
-  queue_plain<true>(only_q, direction, ctx);
+  queue<true, false>(parts_of(only_q, direction), ctx);
   return true;
 }
 
-#define FF_SPLITS(T, W)                                                                                 template bool split_in_packs(const Split<T, W>&, const CudaContext&);                                 template bool join_in_packs(const Split<T, W>&, Accum<T>*, Accum<T>*, const CudaContext&)
+#define FF_SPLITS(T, W)                                                 \
+  template bool split_in_packs(const Split<T, W>&, const CudaContext&); \
+  template bool join_in_packs(const Split<T, W>&, Accum<T>*, Accum<T>*, const CudaContext&)
 FF_SPLITS(double, double);
 FF_SPLITS(float, float);
 FF_SPLITS(__nv_bfloat16, __nv_bfloat16);
 FF_SPLITS(__nv_bfloat16, float);
 #undef FF_SPLITS
 
-#define FF_TURN(T)                                                                                          template bool turn_in_packs(const T*, T*, std::int64_t, std::int64_t, std::int64_t,                                                   const RotaryTable<Accum<T>>&, Accum<T>, const CudaContext&)
+#define FF_TURN(T)                                                                    \
+  template bool turn_in_packs(const T*, T*, std::int64_t, std::int64_t, std::int64_t, \
+                              const RotaryTable<Accum<T>>&, Accum<T>, const CudaContext&)
 FF_TURN(double);
 FF_TURN(float);
 FF_TURN(__nv_bfloat16);

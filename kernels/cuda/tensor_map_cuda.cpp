@@ -33,18 +33,19 @@ CUtensorMap head_rows_map(const Tensor& x, int box_rows) {
   const cuuint64_t strides[]{number(2 * x.dim(2)), number(2 * x.dim(1) * x.dim(2))};  // bytes
   const cuuint32_t box[]{64, 1, static_cast<cuuint32_t>(box_rows)}, steps[]{1, 1, 1};
   CUtensorMap map{};
-  const CUresult result =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, x.raw(), dims, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, x.raw(), dims, strides, box,
+                                 steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   FF_CHECK(result == CUDA_SUCCESS, "no tensor map of ", x.shape(), ": error ", static_cast<int>(result));
   return map;
 }
 
 bool has_wgmma() {
-  return attribute(cudaDevAttrComputeCapabilityMajor) == 9 && attribute(cudaDevAttrComputeCapabilityMinor) == 0;
+  return attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
+         attribute(cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
 int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
+int most_shared() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
 
 }  // namespace fivefold::cuda

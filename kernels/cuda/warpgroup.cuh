@@ -74,6 +74,11 @@ __device__ __forceinline__ void arrive_named(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// Which warpgroup of the block this thread belongs to, known to be the same in all lanes of a warp.
+__device__ __forceinline__ int warpgroup() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
+}
+
 template <int Registers>
 __device__ __forceinline__ void take_registers() {
   if constexpr (kHopper)
@@ -150,6 +155,11 @@ __device__ __forceinline__ void end_products() {
 template <int Left>
 __device__ __forceinline__ void wait_products() {
   if constexpr (kHopper) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
+}
+// Has the assembler finish the work that x, no negative number, ends before it waits for further products: it
+// puts waits first within a stretch of code without branches.
+__device__ __forceinline__ void settle(float x) {
+  if (__any_sync(0xffffffffu, x < 0)) __trap();
 }
 // Keeps the compiler from moving these registers across.
 template <int N>

@@ -15,13 +15,20 @@ __device__ __forceinline__ void copy_box(const CUtensorMap& from, int column, in
                                          Barrier* done) {
   if constexpr (kHopper)
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+        "%4}], "
         "[%5];" ::"r"(shared_of(to)),
         "l"(&from), "r"(column), "r"(0), "r"(row), "r"(shared_of(done))
         : "memory");
 }
 
-#define FF_SUMS_8(i)                                                                                     \
+// Adds to two floats in memory, without waiting for what is there.
+__device__ __forceinline__ void add_to_memory(float* to, float first, float second) {
+  if constexpr (kHopper)
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(first), "f"(second) : "memory");
+}
+
+#define FF_SUMS_8(i)                                                                                      \
   "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]), \
       "+f"(sum[i + 6]), "+f"(sum[i + 7])
 #define FF_SUMS_32(i) FF_SUMS_8(i), FF_SUMS_8(i + 8), FF_SUMS_8(i + 16), FF_SUMS_8(i + 24)

@@ -72,9 +72,9 @@ class Communicator {
   Ledger& ledger() const { return *ledger_; }
   const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
-  // In place. f64, f32, bf16, i32; i32 sums wrap. A NaN on any rank is a NaN in the sum and in the max. All members
-  // hold the same bits. Threads and MPI add in rank order starting from rank 0, bf16 in f32 with one rounding;
-  // NCCL adds in an order of its own and rounds bf16 at each step.
+  // In place. f64, f32, bf16, i32; i32 sums wrap. A NaN on any rank is a NaN in the sum and in the max. All
+  // members hold the same bits. Threads and MPI add in rank order starting from rank 0, bf16 in f32 with one
+  // rounding; NCCL adds in an order of its own and rounds bf16 at each step.
   [[nodiscard]] Work all_reduce(const Tensor& inout, Reduce op, Stream& producer);
   // out = the members' `in` one after another: out.count == size * in.count. `in` may be the own part of
   // `out`.
@@ -164,15 +164,19 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual Communicator& world() = 0;
-  // Collective over `members` only: world ranks in group order, this rank among them. A name used before over the
-  // same members gets "#2", "#3", ... appended, so that ledgers can tell the groups apart.
+  // Collective over `members` only: world ranks in group order, this rank among them. A name used before over
+  // the same members gets "#2", "#3", ... appended, so that ledgers can tell the groups apart.
   virtual std::unique_ptr<Communicator> create(const std::string& name, const std::vector<int>& members) = 0;
-  // Collective over the world: every rank calls with the members of its own group, or with none and gets null. The
-  // groups of one call are disjoint and equal in size. Cheaper than `create` where the transport can split.
+  // Collective over the world: every rank calls with the members of its own group, or with none and gets
+  // null. The groups of one call are disjoint and equal in size. Cheaper than `create` where the transport
+  // can split.
   virtual std::unique_ptr<Communicator> split(const std::string& name, const std::vector<int>& members) {
     return members.empty() ? nullptr : create(name, members);
   }
   virtual std::string_view kind() const = 0;  // "thread", "mpi", "nccl"
+  // Tells the ledger which transfers have ended, where nobody else does it in time. Thread safe. Throws what
+  // the transport finds broken.
+  virtual void poll() {}
 };
 
 // Gives the names that Transport::create promises.

@@ -42,7 +42,8 @@ __device__ __forceinline__ std::int64_t copy_units(const CopyPart& part, std::in
 
 __global__ void copy_kernel(const __grid_constant__ Parts parts) {
   const CopyPart part = parts.at[blockIdx.y];
-  const auto misfit = (reinterpret_cast<std::uintptr_t>(part.to) | reinterpret_cast<std::uintptr_t>(part.from)) % 16;
+  const auto misfit =
+      (reinterpret_cast<std::uintptr_t>(part.to) | reinterpret_cast<std::uintptr_t>(part.from)) % 16;
   std::int64_t done = 0;
   if (misfit == 0) done = copy_units<uint4>(part, done);
   if (misfit % 4 == 0) done = copy_units<std::uint32_t>(part, done);
@@ -148,7 +149,8 @@ void launch_reduce(const RankOperands& operands, std::int64_t count, Stream& str
   std::copy(operands.out.begin(), operands.out.end(), p.out);
   std::copy(operands.in.begin(), operands.in.end(), p.in);
   const bool packs = in_packs(operands);
-  const auto blocks = std::clamp<std::int64_t>(ceil_div(count, kThreads * (packs ? kPack : 1)), 1, kMostBlocks);
+  const auto blocks =
+      std::clamp<std::int64_t>(ceil_div(count, kThreads * (packs ? kPack : 1)), 1, kMostBlocks);
   const auto kernel = packs ? reduce_kernel<T, kPack, Op> : reduce_kernel<T, 1, Op>;
   kernel<<<static_cast<unsigned>(blocks), kThreads, 0, native(stream)>>>(p, count);
   FF_CUDA(cudaGetLastError());

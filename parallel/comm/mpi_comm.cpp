@@ -1,6 +1,6 @@
-// Every operation is made of nonblocking messages and steps between them. Sums gather each rank's part from all,
-// add in rank order, and (all_reduce) share the result: the same bits as over threads. Operands on a GPU are copied
-// to the host before the first message and back after the last.
+// Every operation is made of nonblocking messages and steps between them. Sums gather each rank's part from
+// all, add in rank order, and (all_reduce) share the result: the same bits as over threads. Operands on a GPU
+// are copied to the host before the first message and back after the last.
 #include "parallel/comm/mpi_comm.h"
 
 #include <cstdio>
@@ -76,8 +76,8 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
 };
 
-// Tags tell apart the transfers that may be under way at once, since their messages need not be posted in order.
-// MPI promises 32767 tags.
+// Tags tell apart the transfers that may be under way at once, since their messages need not be posted in
+// order. MPI promises 32767 tags.
 constexpr int kPhases = 2, kCollectives = 16'000, kMessages = 700;
 int tag_of(TransferId id, int phase) {
   return static_cast<int>(id.sequence % kCollectives) * kPhases + phase;
@@ -194,18 +194,21 @@ Work MpiCommunicator::do_all_reduce(const Tensor& inout, Reduce op, Stream& prod
 
 Work MpiCommunicator::do_all_gather(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) {
   const Parts parts{out.count(), in.count()};
-  return launch(id, out, in, producer, [=, this](Operation& operation, const Tensor& whole, const Tensor& own) {
-    CpuStream host;
-    copy_bytes(parts.of(whole, rank()), own, host);
-    post_all_gather(operation, whole, parts, tag_of(id, 0));
-  });
+  return launch(id, out, in, producer,
+                [=, this](Operation& operation, const Tensor& whole, const Tensor& own) {
+                  CpuStream host;
+                  copy_bytes(parts.of(whole, rank()), own, host);
+                  post_all_gather(operation, whole, parts, tag_of(id, 0));
+                });
 }
 
-Work MpiCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) {
+Work MpiCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer,
+                                        TransferId id) {
   const Parts parts{in.count(), out.count()};
-  return launch(id, out, in, producer, [=, this](Operation& operation, const Tensor& own, const Tensor& whole) {
-    post_reduce_scatter(operation, own, whole, parts, Reduce::sum, tag_of(id, 0));
-  });
+  return launch(id, out, in, producer,
+                [=, this](Operation& operation, const Tensor& own, const Tensor& whole) {
+                  post_reduce_scatter(operation, own, whole, parts, Reduce::sum, tag_of(id, 0));
+                });
 }
 
 Work MpiCommunicator::do_all_to_all(const Tensor& out, std::span<const std::int64_t> recv_rows,
@@ -213,14 +216,15 @@ Work MpiCommunicator::do_all_to_all(const Tensor& out, std::span<const std::int6
                                     Stream& producer, TransferId id) {
   const std::vector<std::int64_t> sent(send_rows.begin(), send_rows.end()),
       received(recv_rows.begin(), recv_rows.end());
-  return launch(id, out, in, producer, [=, this](Operation& operation, const Tensor& to_me, const Tensor& mine) {
-    CpuStream host;
-    copy_bytes(rows_of(to_me, received, rank()), rows_of(mine, sent, rank()), host);
-    for_each_other([&](int to, int from) {
-      post_recv(operation, rows_of(to_me, received, from), from, tag_of(id, 0));
-      post_send(operation, rows_of(mine, sent, to), to, tag_of(id, 0));
-    });
-  });
+  return launch(id, out, in, producer,
+                [=, this](Operation& operation, const Tensor& to_me, const Tensor& mine) {
+                  CpuStream host;
+                  copy_bytes(rows_of(to_me, received, rank()), rows_of(mine, sent, rank()), host);
+                  for_each_other([&](int to, int from) {
+                    post_recv(operation, rows_of(to_me, received, from), from, tag_of(id, 0));
+                    post_send(operation, rows_of(mine, sent, to), to, tag_of(id, 0));
+                  });
+                });
 }
 
 Work MpiCommunicator::do_send(const Tensor& data, int to, Stream& producer, TransferId id) {

@@ -1,4 +1,5 @@
-// A rank that waits moves all of its operations on, so no wait depends on the order in which another rank waits.
+// A rank that waits moves all of its operations on, so no wait depends on the order in which another rank
+// waits.
 #include "parallel/comm/mpi_rank.h"
 
 #include <limits>
@@ -66,9 +67,7 @@ Tensor MpiRank::room(std::int64_t count, DType dtype) {
   return empty(*memory_, {count}, dtype, Tag::communication, inline_stream);
 }
 
-Staging& MpiRank::staging(Device device) {
-  return staging_.try_emplace(device.index, device).first->second;
-}
+Staging& MpiRank::staging(Device device) { return staging_.try_emplace(device.index, device).first->second; }
 
 void MpiRank::start(OperationPtr operation) {
   ledger_->started(operation->record);

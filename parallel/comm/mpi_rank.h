@@ -1,5 +1,5 @@
-// What all MPI communicators of a rank share: operations under way and what moves them on, and host memory for
-// operands that lie on a GPU. Included by mpi_*.cpp only.
+// What all MPI communicators of a rank share: operations under way and what moves them on, and host memory
+// for operands that lie on a GPU. Included by mpi_*.cpp only.
 #pragma once
 #include <mpi.h>
 

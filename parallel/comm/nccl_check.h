@@ -1,4 +1,5 @@
-// FF_NCCL(call): throws Error with the call and NCCL's words. A nonblocking call that is under way is no error.
+// FF_NCCL(call): throws Error with the call and NCCL's words. A nonblocking call that is under way is no
+// error.
 #pragma once
 #include <nccl.h>
 
@@ -11,7 +12,8 @@ inline void check_nccl(ncclResult_t result, const char* call, const char* file, 
                        ncclComm_t comm = nullptr) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   const char* detail = ncclGetLastError(comm);
-  fail(file, line, call, str("NCCL: ", ncclGetErrorString(result), detail && *detail ? ": " : "", detail ? detail : ""));
+  fail(file, line, call,
+       str("NCCL: ", ncclGetErrorString(result), detail && *detail ? ": " : "", detail ? detail : ""));
 }
 
 }  // namespace fivefold

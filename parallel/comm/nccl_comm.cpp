@@ -1,5 +1,6 @@
 // A communicator over NCCL: each transfer waits on its own stream for the producer and is waited for by the
-// consumer's, so no host waits. What lies on the host goes to the other transport's communicator of the same group.
+// consumer's, so no host waits. What lies on the host goes to the other transport's communicator of the same
+// group.
 #include "parallel/comm/nccl_comm.h"
 
 #include <nccl.h>
@@ -44,7 +45,8 @@ Tensor next_rows(const Tensor& t, std::int64_t& row, std::int64_t count) {
 class NcclCommunicator final : public Communicator {
  public:
   // `host` has the same members. `comm` comes later, since making it exchanges small values over this group.
-  NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> owned_host, std::shared_ptr<NcclRank> owner)
+  NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> owned_host,
+                   std::shared_ptr<NcclRank> owner)
       : Communicator(host.name(), host.members(), host.rank(), host.shared_ledger()),
         host_(host),
         owned_host_(std::move(owned_host)),
@@ -69,10 +71,8 @@ class NcclCommunicator final : public Communicator {
     attach(owner_->join(size(), id, rank()));
   }
 
-  void abort(std::string_view why) noexcept override {
-    owner_->abort();
-    host_.abort(why);
-  }
+  // NCCL's transfers end with the process.
+  void abort(std::string_view why) noexcept override { host_.abort(why); }
 
  private:
   static bool on_host(const Tensor& t) { return t.device().kind == DeviceKind::cpu; }
@@ -107,21 +107,27 @@ class NcclCommunicator final : public Communicator {
 Work NcclCommunicator::launch(TransferId id, Stream& producer, std::vector<Tensor> operands,
                               std::function<void()> call, std::function<void()> after) {
   for (const auto& t : operands)
-    FF_CHECK(t.device() == (Device{DeviceKind::cuda, owner_->device()}), "NCCL moves tensors of this rank's GPU");
+    FF_CHECK(t.device() == (Device{DeviceKind::cuda, owner_->device()}),
+             "NCCL moves tensors of this rank's GPU");
   auto transfer = std::make_shared<NcclTransfer>();
   stream_->wait(producer.record());
   ledger().device_begin(id.ledger, *stream_);
-  *transfer = {.comm = comm_, .stream = stream_, .call = std::move(call), .after = std::move(after),
-               .record = id.ledger, .begun = stream_->record()};
+  *transfer = {.comm = comm_,
+               .stream = stream_,
+               .call = std::move(call),
+               .after = std::move(after),
+               .record = id.ledger,
+               .begun = stream_->record()};
   owner_->add(transfer);
-  return Work([owner = owner_, transfer = std::move(transfer), operands = std::move(operands)](Stream& consumer) {
-    FF_CHECK(transfer->launched, "a transfer is waited for inside its Group, before it was launched");
-    owner->poll();
-    if (consumer.device().kind == DeviceKind::cuda)
-      consumer.wait(transfer->done);
-    else
-      transfer->stream->await(transfer->done);
-  });
+  return Work(
+      [owner = owner_, transfer = std::move(transfer), operands = std::move(operands)](Stream& consumer) {
+        FF_CHECK(transfer->launched, "a transfer is waited for inside its Group, before it was launched");
+        owner->poll();
+        if (consumer.device().kind == DeviceKind::cuda)
+          consumer.wait(transfer->done);
+        else
+          transfer->stream->await(transfer->done);
+      });
 }
 
 Work NcclCommunicator::do_all_reduce(const Tensor& inout, Reduce op, Stream& producer, TransferId id) {
@@ -133,10 +139,11 @@ Work NcclCommunicator::do_all_reduce(const Tensor& inout, Reduce op, Stream& pro
   });
 }
 
-// NCCL's maximum of floating numbers leaves out NaNs, so the values are gathered and compared here. Maxima are
-// small: one number a row.
+// NCCL's maximum of floating numbers leaves out NaNs, so the values are gathered and compared here. Maxima
+// are small: one number a row.
 Work NcclCommunicator::all_reduce_max(const Tensor& inout, Stream& producer, TransferId id) {
-  const auto all = empty(owner_->memory(), {size() * inout.count()}, inout.dtype(), Tag::communication, *stream_);
+  const auto all =
+      empty(owner_->memory(), {size() * inout.count()}, inout.dtype(), Tag::communication, *stream_);
   const auto call = [=, this] {
     FF_NCCL(ncclAllGather(inout.raw(), all.raw(), bytes(inout), ncclUint8, comm_, native()));
   };
@@ -155,15 +162,18 @@ Work NcclCommunicator::do_all_gather(const Tensor& out, const Tensor& in, Stream
   });
 }
 
-Work NcclCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer, TransferId id) {
+Work NcclCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in, Stream& producer,
+                                         TransferId id) {
   if (on_host(out)) return host_.do_reduce_scatter(out, in, producer, id);
   return launch(id, producer, {out, in}, [=, this] {
-    FF_NCCL(ncclReduceScatter(in.raw(), out.raw(), elements(out), type_of(in.dtype()), ncclSum, comm_, native()));
+    FF_NCCL(
+        ncclReduceScatter(in.raw(), out.raw(), elements(out), type_of(in.dtype()), ncclSum, comm_, native()));
   });
 }
 
-Work NcclCommunicator::do_all_to_all(const Tensor& out, std::span<const std::int64_t> recv_rows, const Tensor& in,
-                                     std::span<const std::int64_t> send_rows, Stream& producer, TransferId id) {
+Work NcclCommunicator::do_all_to_all(const Tensor& out, std::span<const std::int64_t> recv_rows,
+                                     const Tensor& in, std::span<const std::int64_t> send_rows,
+                                     Stream& producer, TransferId id) {
   if (on_host(out)) return host_.do_all_to_all(out, recv_rows, in, send_rows, producer, id);
   const std::vector<std::int64_t> sent(send_rows.begin(), send_rows.end()),
       received(recv_rows.begin(), recv_rows.end());
@@ -180,16 +190,14 @@ Work NcclCommunicator::do_all_to_all(const Tensor& out, std::span<const std::int
 
 Work NcclCommunicator::do_send(const Tensor& data, int to, Stream& producer, TransferId id) {
   if (on_host(data)) return host_.do_send(data, to, producer, id);
-  return launch(id, producer, {data}, [=, this] {
-    FF_NCCL(ncclSend(data.raw(), bytes(data), ncclUint8, to, comm_, native()));
-  });
+  return launch(id, producer, {data},
+                [=, this] { FF_NCCL(ncclSend(data.raw(), bytes(data), ncclUint8, to, comm_, native())); });
 }
 
 Work NcclCommunicator::do_recv(const Tensor& data, int from, Stream& producer, TransferId id) {
   if (on_host(data)) return host_.do_recv(data, from, producer, id);
-  return launch(id, producer, {data}, [=, this] {
-    FF_NCCL(ncclRecv(data.raw(), bytes(data), ncclUint8, from, comm_, native()));
-  });
+  return launch(id, producer, {data},
+                [=, this] { FF_NCCL(ncclRecv(data.raw(), bytes(data), ncclUint8, from, comm_, native())); });
 }
 
 namespace {
@@ -204,6 +212,7 @@ class NcclTransport final : public Transport {
   }
   Communicator& world() override { return *world_; }
   std::string_view kind() const override { return "nccl"; }
+  void poll() override { rank_->check(); }
   std::unique_ptr<Communicator> create(const std::string& name, const std::vector<int>& members) override {
     auto made = over_host(host_.create(name, members));
     if (made->size() > 1) made->join();

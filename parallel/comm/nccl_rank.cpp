@@ -28,7 +28,10 @@ ncclConfig_t nonblocking() {
 }  // namespace
 
 NcclRank::NcclRank(int device, std::shared_ptr<Ledger> ledger, std::chrono::milliseconds deadline_init)
-    : device_(device), ledger_(std::move(ledger)), memory_(make_cuda_memory(device)), deadline_init_(deadline_init) {
+    : device_(device),
+      ledger_(std::move(ledger)),
+      memory_(make_cuda_memory(device)),
+      deadline_init_(deadline_init) {
   // Communicators run in the order in which this thread launches, equal on all ranks.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
 }
@@ -53,14 +56,12 @@ void NcclRank::settle(ncclComm_t comm, std::chrono::milliseconds limit) {
 }
 
 void NcclRank::adopt(ncclComm_t comm) {
-  {
-    std::lock_guard lock(mutex_);
-    comms_.insert(comm);
-  }
+  comms_.insert(comm);
   settle(comm, deadline_init_);
 }
 
 ncclComm_t NcclRank::join(int members, const ncclUniqueId& id, int rank) {
+  std::lock_guard lock(calling_);
   check_alive();
   FF_CUDA(cudaSetDevice(device_));
   auto config = nonblocking();
@@ -71,6 +72,7 @@ ncclComm_t NcclRank::join(int members, const ncclUniqueId& id, int rank) {
 }
 
 ncclComm_t NcclRank::split(ncclComm_t parent, int color, int key) {
+  std::lock_guard lock(calling_);
   check_alive();
   FF_CUDA(cudaSetDevice(device_));
   auto config = nonblocking();
@@ -83,10 +85,8 @@ ncclComm_t NcclRank::split(ncclComm_t parent, int color, int key) {
 
 void NcclRank::leave(ncclComm_t comm) noexcept {
   if (std::uncaught_exceptions() > 0) abort();
-  {
-    std::lock_guard lock(mutex_);
-    if (comms_.erase(comm) == 0) return;  // aborted
-  }
+  std::lock_guard lock(calling_);
+  if (comms_.erase(comm) == 0) return;  // aborted
   try {
     FF_NCCL(ncclCommFinalize(comm));
     settle(comm, deadline_init_);
@@ -97,7 +97,7 @@ void NcclRank::leave(ncclComm_t comm) noexcept {
 }
 
 void NcclRank::abort() noexcept {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(calling_);
   aborted_ = true;
   for (auto* comm : comms_) ncclCommAbort(comm);
   comms_.clear();
@@ -121,9 +121,8 @@ void NcclRank::cancel() noexcept {
   abort();
 }
 
-void NcclRank::launch_open() {
-  const auto launch = std::exchange(open_, {});
-  if (launch.empty()) return;
+void NcclRank::call(std::span<const std::shared_ptr<NcclTransfer>> launch) {
+  std::lock_guard lock(calling_);
   check_alive();
   FF_NCCL(ncclGroupStart());
   for (const auto& transfer : launch) transfer->call();
@@ -131,6 +130,12 @@ void NcclRank::launch_open() {
   std::set<ncclComm_t> comms;
   for (const auto& transfer : launch) comms.insert(transfer->comm);
   for (auto* comm : comms) settle(comm, kNoLimit);
+}
+
+void NcclRank::launch_open() {
+  const auto launch = std::exchange(open_, {});
+  if (launch.empty()) return;
+  call(launch);
   for (const auto& transfer : launch) {
     if (transfer->after) transfer->after();
     transfer->done = transfer->stream->record();
@@ -143,6 +148,17 @@ void NcclRank::launch_open() {
     under_way_.insert(under_way_.end(), launch.begin(), launch.end());
   }
   poll();
+}
+
+void NcclRank::check() {
+  poll();
+  const std::unique_lock lock(calling_, std::try_to_lock);
+  if (!lock) return;
+  for (auto* comm : comms_) {
+    ncclResult_t state = ncclSuccess;
+    FF_NCCL(ncclCommGetAsyncError(comm, &state));
+    check_nccl(state, "a transfer under way", __FILE__, __LINE__, comm);
+  }
 }
 
 void NcclRank::poll() {

@@ -1,15 +1,15 @@
-// What all NCCL communicators of a rank share: its handles, the open Group, the transfers whose end the ledger has
-// not been told, and the abort of all of it together. Included by nccl_*.cpp only.
+// What all NCCL communicators of a rank share: its handles, the open Group, the transfers whose end the
+// ledger has not been told, and the abort of all of it together. Included by nccl_*.cpp only.
 #pragma once
 #include <nccl.h>
 
-#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "core/memory.h"
@@ -29,8 +29,8 @@ struct NcclTransfer {
   bool launched = false, told_begun = false;
 };
 
-// Communicators are nonblocking: after each call the host polls until NCCL has taken it, so that an abort by
-// another thread, or a deadline, ends the wait. One thread uses it; abort and poll are thread safe.
+// Communicators are nonblocking: after each call the host polls until NCCL has taken it, so that an error or
+// a deadline ends the wait. One thread uses it; another may poll and check.
 class NcclRank {
  public:
   NcclRank(int device, std::shared_ptr<Ledger> ledger, std::chrono::milliseconds deadline_init);
@@ -54,9 +54,12 @@ class NcclRank {
   // Nothing of the Group is launched, and nothing later on.
   void cancel() noexcept;
 
-  // Tells the ledger what has begun and ended. Throws what NCCL or CUDA report.
+  // Tells the ledger what has begun and ended. Throws what CUDA reports. Thread safe.
   void poll();
-  // Ends all communicators of this rank: transfers under way stop, later ones throw. Thread safe.
+  // The same, and throws what NCCL found out behind the host's back, unless the host is in a call just now
+  // and will learn of it there. Thread safe.
+  void check();
+  // Ends all communicators of this rank: transfers under way stop, later ones throw.
   void abort() noexcept;
 
  private:
@@ -64,16 +67,20 @@ class NcclRank {
   void check_alive() const;
   void adopt(ncclComm_t comm);
   void launch_open();
+  void call(std::span<const std::shared_ptr<NcclTransfer>> launch);
 
   int device_;
   std::shared_ptr<Ledger> ledger_;
   std::shared_ptr<Memory> memory_;
   std::chrono::milliseconds deadline_init_;
-  std::atomic<bool> aborted_{false};
+  bool aborted_ = false;
   int depth_ = 0;
   std::vector<std::shared_ptr<NcclTransfer>> open_;
-  std::mutex mutex_;  // of what follows
+  // Held from a call of NCCL until it is taken: even asking for errors completes calls, so two threads may
+  // not.
+  std::mutex calling_;
   std::set<ncclComm_t> comms_;
+  std::mutex mutex_;  // of what follows
   std::deque<std::shared_ptr<NcclTransfer>> under_way_;
 };
 

@@ -13,7 +13,8 @@ namespace {
 cudaMemPool_t pool_of(const std::byte* data) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  FF_CUDA(cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &function, 11030, cudaEnableDefault, &found));
+  FF_CUDA(
+      cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &function, 11030, cudaEnableDefault, &found));
   FF_CHECK(found == cudaDriverEntryPointSuccess, "the driver has no cuPointerGetAttribute");
   const auto attribute = reinterpret_cast<decltype(&cuPointerGetAttribute)>(function);
   CUmemoryPool pool = nullptr;

@@ -1,5 +1,5 @@
-// The device part of the thread transport: operands that lie on CUDA devices are copied and added up where they
-// are, in stream order, and no host thread waits for it.
+// The device part of the thread transport: operands that lie on CUDA devices are copied and added up where
+// they are, in stream order, and no host thread waits for it.
 #pragma once
 #include <map>
 #include <mutex>

@@ -32,8 +32,8 @@ class ThreadMatcher {
   void queue(int rank, std::shared_ptr<Launch> launch, std::vector<PendingTransfer> parts);
   // Returns when `launch` is done, moving data of others meanwhile. Throws when it cannot come to that.
   void wait(int rank, const Launch& launch);
-  // A rank that unwinds takes back what it brought to device work. Returns when no device uses its operands any
-  // more: a transfer that has not begun never will.
+  // A rank that unwinds takes back what it brought to device work. Returns when no device uses its operands
+  // any more: a transfer that has not begun never will.
   void withdraw(Transfer& transfer, std::size_t side_index) noexcept;
   // The first call counts: everybody else's transfers throw from now on.
   void fail(int rank, std::exception_ptr why) noexcept;

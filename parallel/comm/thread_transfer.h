@@ -34,8 +34,8 @@ class ThreadTransfer final : public TransferPayload {
   void set_side(std::size_t index, TransferSide side) { sides_[index] = std::move(side); }
 
   // All sides are there: checks what only they together show, counts the tasks, marks the records as started.
-  // Throws Error when the row counts of an all_to_all disagree. What lies on devices is queued there at once, and
-  // has no tasks.
+  // Throws Error when the row counts of an all_to_all disagree. What lies on devices is queued there at once,
+  // and has no tasks.
   void prepare(const Transfer& transfer, DeviceStreams& streams);
   std::int64_t tasks() const { return tasks_; }
   // Runs tasks until none is left to take. True for the one caller that finished the last of them.

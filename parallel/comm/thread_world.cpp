@@ -17,8 +17,8 @@ struct Queued {
   std::size_t index = 0;
 };
 
-// A rank's open Group over all its communicators, the way to the matcher, and device work whose end the ledger
-// has not been told.
+// A rank's open Group over all its communicators, the way to the matcher, and device work whose end the
+// ledger has not been told.
 class RankQueue {
  public:
   RankQueue(ThreadMatcher& matcher, int rank) : matcher_(matcher), rank_(rank) {}
@@ -76,13 +76,18 @@ class RankQueue {
   std::vector<PendingTransfer> pending_;
 };
 
-// What a rank holds of a transfer: it keeps the operands (when they are freed must not depend on the partner's
-// time), and takes them back from the devices when it unwinds, since its streams and memory go then.
+// What a rank holds of a transfer: it keeps the operands (when they are freed must not depend on the
+// partner's time), and takes them back from the devices when it unwinds, since its streams and memory go
+// then.
 class Ticket {
  public:
   Ticket(std::shared_ptr<RankQueue> queue, Queued queued, std::size_t side_index, TransferSide operands)
-      : queue_(std::move(queue)), queued_(std::move(queued)), side_index_(side_index), in_(operands.in),
-        out_(operands.out), record_(operands.record) {}
+      : queue_(std::move(queue)),
+        queued_(std::move(queued)),
+        side_index_(side_index),
+        in_(operands.in),
+        out_(operands.out),
+        record_(operands.record) {}
   ~Ticket() {
     if (done_ || std::uncaught_exceptions() == 0 || !on_device()) return;
     if (auto* transfer = this->transfer()) queue_->matcher().withdraw(*transfer, side_index_);
@@ -204,10 +209,10 @@ std::vector<std::string> ThreadCommunicator::do_gather_bytes(std::string_view mi
   const TransferSignature signature{CommOp::host, -1, {}, {}};
   const auto launch = queue_->reserve().launch;
   queue_->add({{group_, -1, -1, id.sequence},
-                                   signature,
-                                   members().size(),
-                                   static_cast<std::size_t>(rank()),
-                                   std::move(own)});
+               signature,
+               members().size(),
+               static_cast<std::size_t>(rank()),
+               std::move(own)});
   queue_->wait(*launch);
   return static_cast<const ThreadTransfer&>(*launch->transfers[0]->payload).gathered();
 }

@@ -39,6 +39,17 @@ StoredMaster ShardedParam::stored() const {
   return {.master = flat(master), .copy = apart ? flat(shard) : Tensor{}, .remainder = {}};
 }
 
+Tensor ShardedParam::in_full(const Run& run, Tensor ShardedParam::*member) const {
+  const Tensor& kept = this->*member;
+  if (kept && kept.dtype() == run.accum()) return kept;
+  const auto value = run.empty(param->storage_box.shape(), run.accum(), Tag::staging);
+  if (kept)
+    run(Convert{.x = kept, .y = value});
+  else
+    run(ReadMaster{.weight = stored(), .value = flat(value)});
+  return value;
+}
+
 void read_as(const Run& run, const Tensor& stored, const Tensor& host) {
   for_each_piece(run, host, [&](const Tensor& out, std::int64_t first, const Tensor& value) {
     run(Convert{.x = stored.slice(first, value.count()), .y = value});

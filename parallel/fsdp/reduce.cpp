@@ -8,25 +8,28 @@
 namespace fivefold {
 
 void FsdpUnit::make_gradients(const Run& run) {
-  for (const bool narrow : {false, true}) {
-    auto& gradients = gradients_[narrow];
-    if (gradients.total > 0)
-      gradients.flat = run.zeros({gradients.total}, narrow ? DType::bf16 : run.accum(), Tag::gradients);
+  const auto products = policy_.storage.bf16_gradients ? DType::bf16 : run.accum();
+  for (const bool products_only : {false, true}) {
+    auto& [total, flat] = gradients_[products_only];
+    if (total > 0) flat = run.empty({total}, products_only ? products : run.accum(), Tag::gradients);
   }
   for (std::size_t i = 0; i < params_.size(); ++i) {
     auto& param = *params_[i].param;
     const auto shape = param.compute_box.shape();
-    const Tensor& flat = gradients_[sums_in_bf16(param)].flat;
+    const Tensor& flat = gradients_[param.products_only].flat;
     param.gradient = flat.slice(gradient_first_[i], shape.count()).view(shape);
     if (param.tied) param.tied_gradient = run.zeros(shape, run.accum(), Tag::gradients);
   }
+  clear_sums(run);
 }
 
 bool FsdpUnit::has_gradients() const { return gradients_[0].flat || gradients_[1].flat; }
 
-void FsdpUnit::zero_flat(const Run& run) {
-  for (const auto& gradients : gradients_)
-    if (gradients.flat) run(Fill{.x = gradients.flat, .value = 0});
+// The first product writes its gradient, so that those need no zeros: most of the bytes.
+void FsdpUnit::clear_sums(const Run& run) {
+  if (!has_gradients()) return;
+  if (const auto& flat = gradients_[false].flat) run(Fill{.x = flat, .value = 0});
+  for (auto& p : params_) p.param->fresh = p.param->products_only;
 }
 
 void FsdpUnit::drop_gradients() {
@@ -35,7 +38,7 @@ void FsdpUnit::drop_gradients() {
 }
 
 void FsdpUnit::zero_grads(const Run& run) {
-  zero_flat(run);
+  clear_sums(run);
   for (auto& p : params_) {
     if (p.param->tied_gradient) run(Fill{.x = p.param->tied_gradient, .value = 0});
     if (!reduces_in_place() || p.param->gradient.dim(0) % storage_group(run, *p.param).size() != 0)
@@ -51,7 +54,7 @@ void FsdpUnit::end_backward(const Run& run) {
   if (!policy_.reduce_each_micro_batch) return;
   start_reduce(run);
   finish_reduce(run);
-  if (policy_.stage == 1) zero_flat(run);
+  if (policy_.stage == 1) clear_sums(run);
 }
 
 void FsdpUnit::reduce_grads(const Run& run) {
@@ -93,7 +96,10 @@ void FsdpUnit::start_reduce(const Run& run) {
   reducing_ = true;
   if (params_.empty()) return;
   begin_backward(run);  // a unit that saw no micro-batch still takes part, with zeros
-  for (auto& p : params_) join_uses(run, *p.param);
+  for (auto& p : params_) {
+    if (std::exchange(p.param->fresh, false)) run(Fill{.x = p.param->gradient, .value = 0});
+    join_uses(run, *p.param);
+  }
   Group group(storage_group(run, *params_.front().param));
   for (auto& p : params_) {
     auto& comm = storage_group(run, *p.param);

@@ -24,7 +24,7 @@ void FsdpUnit::lay_out(const Groups& groups) {
       params_.push_back({.param = p});
       first_.push_back(total_);
       total_ += p->compute_box.count();
-      auto& total = gradients_[sums_in_bf16(*p)].total;
+      auto& total = gradients_[p->products_only].total;
       gradient_first_.push_back(total);
       total += p->compute_box.count();
     }

@@ -6,8 +6,8 @@
 //
 // Bytes a rank keeps between steps, for N elements of compute boxes, n storage ranks, w bytes a weight and a
 // bytes an accumulator (divisible sizes): weights N w (ZeRO 1, 2) or N w / n (3); gradients N a (1) or N a /
-// n (2, 3); moments 2 N a / n; masters N a / n where they are apart. A reduction a step: gradients that are
-// whole while they accumulate.
+// n (2, 3); moments 2 N a / n; masters N a / n where they are apart; other forms of storage.h less. A
+// reduction a step: gradients that are whole while they accumulate.
 #pragma once
 #include <array>
 #include <vector>
@@ -41,6 +41,9 @@ struct ShardedParam {
 
   // The weight in the words of the optimizer's ops, flat.
   StoredMaster stored() const;
+  // A member in the accumulate dtype: itself where it is stored so, else a copy. `master` is there in every
+  // form.
+  Tensor in_full(const Run& run, Tensor ShardedParam::*member) const;
   // host (accumulate dtype, storage box) = the master, and the master and all that follows from it = host.
   // Some device memory at a time; complete on return.
   void read_master(const Run& run, const Tensor& host) const;
@@ -96,7 +99,7 @@ class FsdpUnit {
   void make_weights(const Run& run);
   void make_gradients(const Run& run);
   bool has_gradients() const;
-  void zero_flat(const Run& run);
+  void clear_sums(const Run& run);
   void drop_gradients();
   void make_shards(const Run& run, ShardedParam& p, int storage_ranks);
   void start_gather(const Run& run, ShardedParam& p);
@@ -110,7 +113,8 @@ class FsdpUnit {
   std::vector<ShardedParam> params_;
   std::vector<std::int64_t> first_;  // of each parameter in the flat buffers, elements
   std::int64_t total_ = 0;
-  // Flat buffers of the gradients in the accumulate dtype and of those in bf16; offsets by parameter.
+  // Flat buffers of the gradients to which anything adds, and of those that are sums of products; offsets by
+  // parameter.
   struct Gradients {
     std::int64_t total = 0;
     Tensor flat;

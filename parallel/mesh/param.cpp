@@ -5,6 +5,13 @@
 
 namespace fivefold {
 
+bool first_sum(std::span<Param* const> params) {
+  FF_CHECK(!params.empty());
+  const bool first = params.front()->fresh;
+  for (auto* p : params) FF_CHECK_EQ(std::exchange(p->fresh, false), first, p->name);
+  return first;
+}
+
 std::vector<Axis> storage_axes(View view) {
   return view == View::dense ? std::vector{Axis::shard, Axis::cp} : std::vector{Axis::edp};
 }

@@ -202,6 +202,8 @@ void run_pipeline(const Run& run, Communicator& pp, const Schedule& schedule,
     runner.run();
   } catch (const UserError&) {
     throw;
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(error, runner.where());
   } catch (const std::exception& error) {
     throw Error(str(runner.where(), ": ", error.what()));
   }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/tensor.h"
+
 namespace fivefold {
 namespace {
 
@@ -45,6 +47,32 @@ TEST(Memory, ReportListsTheLargestFirst) {
   EXPECT_EQ(to_string(memory->report()),
             "moments: peak 4.0 MiB, now 4.0 MiB\nweights: peak 1.0 MiB, now 1.0 MiB\ntogether: peak 5.0 MiB, "
             "now 5.0 MiB\n");
+}
+
+// What is over the limit is refused with all that is known, and changes nothing.
+TEST(Memory, LimitIsKeptAndTheRefusalTellsWhatIsInUse) {
+  const auto memory = make_cpu_memory({.limit_bytes = 3 << 20});
+  CpuStream stream;
+  auto weights = memory->allocate(2 << 20, Tag::weights, stream);
+  const auto whole = memory->allocate(1 << 20, Tag::data, stream);
+  weights.reset();
+  try {
+    empty(*memory, {1024, 600}, DType::f32, Tag::activations, stream);
+    FAIL() << "2.3 MiB of 2";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.bytes(), 1024 * 600 * 4);
+    EXPECT_EQ(error.room(), 3 << 20);
+    EXPECT_EQ(error.tag(), Tag::activations);
+    EXPECT_STREQ(error.what(),
+                 "out of memory: 2.3 MiB for activations do not fit\n"
+                 "the limit is 3.0 MiB, of which 2.0 MiB are free\n"
+                 "in use by this rank:\n"
+                 "weights: peak 2.0 MiB, now 0.0 MiB\n"
+                 "data: peak 1.0 MiB, now 1.0 MiB\n"
+                 "together: peak 3.0 MiB, now 1.0 MiB\n"
+                 "asked for: a tensor [1024, 600] of f32\n");
+  }
+  EXPECT_NO_THROW(memory->allocate(2 << 20, Tag::weights, stream));
 }
 
 TEST(Memory, EveryBufferIsAlignedAndEmptyOnesAreValid) {

@@ -35,6 +35,8 @@ TEST_F(TransferTest, IntegersAndWrongCounts) {
   const auto t = upload(*memory_, ids, {3}, Tag::data, stream_);
   EXPECT_EQ(to_host(t, stream_), (std::vector<double>{5, -1, 2147483647}));
   EXPECT_THROW(write(t, std::vector<std::int32_t>{1, 2}, stream_), Error);
+  const std::vector<double> halves{-32768, 7, 32767};
+  EXPECT_EQ(to_host(upload(*memory_, halves, {3}, DType::i16, Tag::data, stream_), stream_), halves);
 }
 
 TEST_F(TransferTest, CopiesMayOverlap) {

@@ -13,6 +13,8 @@ namespace {
 // A CPU machine and a CUDA one.
 class Pair {
  public:
+  explicit Pair(ProductChoice choice = ProductChoice::first)
+      : backend_(make_cuda_backend(0, nullptr, choice)) {}
   const Machine& cpu() const { return cpu_; }
   const Machine& cuda() const { return cuda_; }
 
@@ -22,7 +24,7 @@ class Pair {
   std::unique_ptr<Backend> cpu_backend_ = make_cpu_backend();
   std::unique_ptr<Stream> stream_ = make_cuda_stream(0);
   std::shared_ptr<Memory> memory_ = make_cuda_memory(0, {.poison = true});
-  std::unique_ptr<Backend> backend_ = make_cuda_backend(0);
+  std::unique_ptr<Backend> backend_;
   Machine cpu_{*cpu_backend_, *cpu_memory_, cpu_stream_}, cuda_{*backend_, *memory_, *stream_};
 };
 
@@ -143,6 +145,13 @@ TEST(GpuBackend, RefusesAStreamOfAnotherDevice) {
   Fill fill;
   fill.x = empty(*memory, {3}, DType::f32, Tag::workspace, *stream);
   EXPECT_THROW(backend->run(fill, host), Error);
+}
+
+TEST(GpuBackend, TakesTheFastestWayOfAProduct) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const Pair machines(ProductChoice::fastest);
+  for (const auto& c : cases<Gemm>(Scale::edges))
+    for (const auto& fault : check_case(c, machines)) ADD_FAILURE() << c.name() << ": " << fault;
 }
 
 TEST(GpuBackend, RefusesADeviceThatIsNotThere) {

@@ -92,7 +92,7 @@ std::string mistake(const std::vector<std::string>& args) {
 }
 
 TEST(BenchCommand, MistakesAreNamed) {
-  EXPECT_NE(mistake({}).find("ops or step"), std::string::npos);
+  EXPECT_NE(mistake({}).find("ops, step or comm"), std::string::npos);
   EXPECT_NE(mistake({"steps"}).find("nearest is 'step'"), std::string::npos);
   EXPECT_NE(mistake({"step"}).find("--config FILE"), std::string::npos);
   EXPECT_NE(mistake({"step", "--model.preset=gpt2-124m", "--steps", "0"}).find("at least 1"),

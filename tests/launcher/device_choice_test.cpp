@@ -1,5 +1,5 @@
-// GPUs by local rank, and when NCCL joins the ranks: over hosts with as many, fewer and no GPUs, and launchers that
-// show each rank one of them.
+// GPUs by local rank, and when NCCL joins the ranks: over hosts with as many, fewer and no GPUs, and
+// launchers that show each rank one of them.
 #include "launcher/device_choice.h"
 
 #include <gtest/gtest.h>

@@ -58,23 +58,42 @@ TEST_P(GpuReferenceLayouts, AgreeInF32) {
 
 enum class Family { llama, gpt2, qwen3 };
 
-Problem problem_of(Family family, DType dtype) {
+Problem problem_of(Family family, DType dtype, std::uint64_t seed = 11) {
   Problem p;
   p.model = family == Family::llama  ? test::small_llama()
             : family == Family::gpt2 ? test::small_gpt2()
                                      : test::small_qwen3();
   p.model.layers = 4;
+  p.model.init_std = 0.1;  // of logits that bf16 tells apart
+  p.lr = 1e-3;
   p.dtype = dtype;
   p.device = kDevice;
+  p.init.seed = seed;
   return p;
 }
 
-// Each measure of `got` against that of `allowed`.
-void expect_within_twice(const Distance& got, const Distance& allowed, const std::string& what) {
-  EXPECT_LE(got.loss, 2 * allowed.loss) << what;
-  EXPECT_LE(got.grad_norm, 2 * allowed.grad_norm) << what;
-  EXPECT_LE(got.gradients, 2 * allowed.gradients) << what << ", " << got.worst;
-  EXPECT_LE(got.weights, 2 * allowed.weights) << what;
+// How far bf16 on one rank lands from f32 on one rank: the furthest of several initial weights, since a loss
+// or a norm is one number only and may happen to be near.
+Distance own_distance(Family family) {
+  Distance own;
+  for (const std::uint64_t seed : {11, 12, 13, 14}) {
+    const auto problem = problem_of(family, DType::bf16, seed);
+    const auto d = test::distance(test::train(problem, {}),
+                                  test::train(problem_of(family, DType::f32, seed), {}), problem);
+    own.loss = std::max(own.loss, d.loss);
+    own.grad_norm = std::max(own.grad_norm, d.grad_norm);
+    own.gradients = std::max(own.gradients, d.gradients);
+    own.weights = std::max(own.weights, d.weights);
+  }
+  return own;
+}
+
+// Each measure of `got` against that of `own`.
+void expect_within_twice(const Distance& got, const Distance& own, const std::string& what) {
+  EXPECT_LE(got.loss, 2 * own.loss) << what;
+  EXPECT_LE(got.grad_norm, 2 * own.grad_norm) << what;
+  EXPECT_LE(got.gradients, 2 * own.gradients) << what << ", " << got.worst;
+  EXPECT_LE(got.weights, 2 * own.weights) << what;
 }
 
 class GpuBf16Layouts : public testing::TestWithParam<Family> {};
@@ -85,12 +104,10 @@ TEST_P(GpuBf16Layouts, AreAsGoodAsOneRank) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto problem = problem_of(GetParam(), DType::bf16);
   const auto one = test::train(problem, {});
-  const auto exact = test::train(problem_of(GetParam(), DType::f32), {});
-  const auto allowed = test::distance(one, exact, problem);
-  EXPECT_GT(allowed.gradients, 1e-4) << "bf16 is no f32";
+  const auto own = own_distance(GetParam());
+  EXPECT_GT(own.gradients, 1e-4) << "bf16 is no f32";
   for (const auto& layout : test::layouts_of_eight())
-    expect_within_twice(test::distance(test::train(problem, layout), one, problem), allowed,
-                        to_string(layout));
+    expect_within_twice(test::distance(test::train(problem, layout), one, problem), own, to_string(layout));
 }
 
 // The device's f32 is the CPU's to the tolerances of the stored trajectories, also where documents are
@@ -113,10 +130,14 @@ TEST(GpuLayouts, OneRankIsTheCpus) {
 // train.deterministic: the same bits every time, on one rank and on eight.
 TEST(GpuLayouts, RepeatTheirBits) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  const auto problem = problem_of(Family::llama, DType::bf16);
-  for (const auto& layout : {Layout{}, test::layouts_of_eight()[2], test::layouts_of_eight()[9]})
-    EXPECT_EQ(test::hash_of(test::train(problem, layout)), test::hash_of(test::train(problem, layout)))
-        << to_string(layout);
+  auto layouts = test::layouts_of_eight();
+  layouts.push_back({});  // one rank
+  for (const auto dtype : {DType::f32, DType::bf16}) {
+    const auto problem = problem_of(Family::llama, dtype);
+    for (const auto& layout : layouts)
+      EXPECT_EQ(test::hash_of(test::train(problem, layout)), test::hash_of(test::train(problem, layout)))
+          << to_string(layout) << ", " << dtype;
+  }
 }
 
 }  // namespace

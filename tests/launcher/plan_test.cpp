@@ -49,6 +49,11 @@ void pipeline(Config& c, ScheduleKind kind, int chunks = 1) {
   c.parallel.schedule = kind, c.parallel.chunks = chunks;
 }
 
+void narrow_state(Config& c, MasterStorage master) {
+  c.train.precision = DType::bf16, c.train.master = master;
+  c.train.moments = c.train.gradients = DType::bf16;
+}
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> table{
       {"one rank", Kind::llama, {}},
@@ -73,6 +78,14 @@ const std::vector<Case>& cases() {
       {"fewer kv heads than tp", Kind::llama, {.tp = 4}},
       {"fewer kv heads and replicas", Kind::qwen3, {.replicate = 2, .tp = 4}},
       {"tp alone", Kind::gpt2, {.tp = 2}, [](auto& c) { c.train.recompute = RecomputePolicy::full; }},
+      {"split masters, bf16 state, each micro-batch",
+       Kind::llama,
+       {.replicate = 2, .shard = 3},
+       [](auto& c) { zero(c, 2, ReduceWhen::micro_batch), narrow_state(c, MasterStorage::split); }},
+      {"bf16 state, tied across",
+       Kind::gpt2,
+       {.pp = 2, .shard = 2},
+       [](auto& c) { zero(c, 3), narrow_state(c, MasterStorage::bf16); }},
       {"ring", Kind::llama, {.cp = 4}, [](auto& c) { c.train.precision = DType::bf16; }},
       {"ring through a window", Kind::qwen3, {.cp = 4, .tp = 2}, [](auto& c) { c.data.sequence = 16; }},
       {"gather",

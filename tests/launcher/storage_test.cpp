@@ -116,7 +116,7 @@ State on_engine(const Problem& p, const Layout& layout,
         plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
     engine.initialize(p.init);
     body(engine, plan);
-    State s{test::gather(engine, &ShardedParam::shard), test::gather_masters(engine),
+    State s{test::gather(engine, &ShardedParam::shard), test::gather(engine, &ShardedParam::master),
             test::gather(engine, &ShardedParam::m), test::gather(engine, &ShardedParam::v)};
     if (transport.world().rank() == 0) result = std::move(s);
   });

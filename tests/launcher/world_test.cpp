@@ -42,6 +42,7 @@ TEST(WorldSize, FromRanksOrLauncher) {
   if (!mpi_available()) return;
   EXPECT_EQ(world_size({}, mpirun_of(4)), 4);
   EXPECT_EQ(world_size({.transport = TransportName::mpi}, mpirun_of(3)), 3);
+  EXPECT_EQ(world_size({.transport = TransportName::nccl}, mpirun_of(3)), 3);
   EXPECT_EQ(world_size({.transport = TransportName::mpi}, {}), 1);
   EXPECT_EQ(world_size({.transport = TransportName::thread}, mpirun_of(1)), 1);
 }
@@ -52,6 +53,8 @@ TEST(WorldSize, ContradictionsAreRefused) {
                {"thread", "mpirun", "2"});
   expect_words(refusal([] { world_size({.ranks = 2, .transport = TransportName::mpi}, {}); }),
                {"parallel.transport=mpi", "--ranks 2"});
+  expect_words(refusal([] { world_size({.ranks = 2, .transport = TransportName::nccl}, {}); }),
+               {"parallel.transport=nccl", "--ranks 2"});
   // srun without a PMI that MPI knows: several processes that each believe to be alone.
   const LaunchEnvironment srun{
       .mpi = false, .launcher = "srun", .world_size = 8, .world_rank = 3, .local_rank = {}, .local_size = {}};

@@ -52,8 +52,10 @@ TEST_F(GpuMpiLayouts, SameBitsAsThreads) {
       problem.device = device_;
       const auto over_mpi = test::train(*transport_, slots_, problem, layout);
       if (transport_->world().rank() == 0) {
-        EXPECT_EQ(test::hash_of(over_mpi), test::hash_of(test::train(problem, layout)))
-            << to_string(layout) << ", " << dtype;
+        const auto over_threads = test::train(problem, layout);
+        EXPECT_EQ(test::hash_of(over_mpi), test::hash_of(over_threads))
+            << to_string(layout) << ", " << dtype << ": "
+            << to_string(test::distance(over_mpi, over_threads, problem));
       }
       transport_->world().barrier();
     }

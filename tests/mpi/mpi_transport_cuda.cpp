@@ -1,5 +1,5 @@
-// CUDA tensors over MPI, staged through the host: values, the bits of threads, and messages that keep their order
-// though they are sent when the device is ready. The ranks share the GPUs there are.
+// CUDA tensors over MPI, staged through the host: values, the bits of threads, and messages that keep their
+// order though they are sent when the device is ready. The ranks share the GPUs there are.
 #include <gtest/gtest.h>
 
 #include "core/copy.h"

@@ -1,4 +1,4 @@
-// The NCCL transport, one process and GPU a rank: values, groups made by splitting the world and among their members
+// The NCCL transport: values, groups made by splitting the world and among their members
 // only, host tensors on the same communicators, and launches that no host waits for.
 #include <gtest/gtest.h>
 
@@ -8,29 +8,28 @@
 #include "core/copy.h"
 #include "core/cuda.h"
 #include "core/transfer.h"
-#include "parallel/comm/nccl_comm.h"
+#include "tests/mpi/nccl_ranks.h"
 #include "tests/mpi/session.h"
 #include "tests/support/collective_cases.h"
 
 namespace fivefold {
 namespace {
 
-// Ranks of one host with a GPU each; with one rank this runs on any GPU.
 class GpuNccl : public testing::Test {
  protected:
   void SetUp() override {
     if (!nccl_available()) GTEST_SKIP() << "built without NCCL";
-    const int ranks = test::session().world_size(), rank = test::session().world_rank();
-    if (cuda_device_count() < ranks) GTEST_SKIP() << "needs " << ranks << " CUDA devices";
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+    const int device = test::shared_device(test::session().world_rank());
     mpi_ = make_mpi_transport(test::session(), {.keep_all = true});
-    nccl_ = make_nccl_transport(*mpi_, rank);
-    place_ = {make_cuda_memory(rank, {.poison = true}), make_cuda_stream(rank)};
+    nccl_ = test::make_nccl(*mpi_);
+    place_ = {make_cuda_memory(device, {.poison = true}), make_cuda_stream(device)};
   }
   Communicator& world() { return nccl_->world(); }
   Stream& stream() { return *place_.stream; }
   Tensor on_device(const std::vector<double>& values, DType dtype = DType::f32) {
-    return upload(*place_.memory, values, {static_cast<std::int64_t>(values.size())}, dtype, Tag::communication,
-                  stream());
+    return upload(*place_.memory, values, {static_cast<std::int64_t>(values.size())}, dtype,
+                  Tag::communication, stream());
   }
 
   std::unique_ptr<Transport> mpi_, nccl_;
@@ -50,7 +49,8 @@ TEST_F(GpuNccl, GroupsAreSplitFromTheWorld) {
   for (int r = rank % 2; r < ranks; r += 2) own.push_back(r);
   const auto parity = ranks % 2 == 0 ? nccl_->split("parity", own) : nullptr;
   const bool at_end = rank == 0 || rank == ranks - 1;
-  const auto ends = nccl_->split("ends", ranks < 2 || !at_end ? std::vector<int>{} : std::vector<int>{0, ranks - 1});
+  const auto ends =
+      nccl_->split("ends", ranks < 2 || !at_end ? std::vector<int>{} : std::vector<int>{0, ranks - 1});
   EXPECT_EQ(ends != nullptr, ranks >= 2 && at_end);
   for (auto* group : {parity.get(), ends.get()}) {
     if (!group) continue;

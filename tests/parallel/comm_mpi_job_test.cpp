@@ -52,7 +52,10 @@ TEST(MpiJob, EndsTogetherWhenARankFails) {
   for (const auto& expected :
        {Expected{"2,error", 1, "rank 2: a broken invariant"},
         Expected{"1,user", 2, "rank 1: a user's mistake"}, Expected{"0,all", 2, ": a user's mistake"},
-        Expected{"1,abort", 1, "rank 1: told to"}, Expected{"1,exit", 3, ""}}) {
+        Expected{"1,abort", 1, "rank 1: told to"}, Expected{"1,exit", 3, ""}, Expected{"2,kill", 137, ""},
+        Expected{"0,stop", 1, "world rank 0 does not answer"},
+        Expected{"2,stop", 1, "world rank 2 does not answer"},
+        Expected{"1,late", 1, "world rank 1 never launched it and is in data/next_batch"}}) {
     const auto job = run_job(expected.fail);
     EXPECT_EQ(job.exit_code, expected.exit_code) << expected.fail << "\n" << job.output;
     if (!expected.told_once.empty()) {

@@ -90,8 +90,7 @@ TEST_F(GpuThreads, NanStaysAndIntegersWrap) {
 // Keeps the stream busy for tens of milliseconds.
 void keep_busy(const test::Place& place) {
   const auto big = empty(*place.memory, {1 << 28}, DType::f32, Tag::workspace, *place.stream);
-  for (int i = 0; i < 100; ++i)
-    copy_bytes(big.slice(0, 1 << 27), big.slice(1 << 27, 1 << 27), *place.stream);
+  for (int i = 0; i < 100; ++i) copy_bytes(big.slice(0, 1 << 27), big.slice(1 << 27, 1 << 27), *place.stream);
 }
 
 // A slow producer on one rank: its partner's consumer waits on the device, no host does.
@@ -170,7 +169,8 @@ TEST_F(GpuThreads, RanksThatDisagreeAboutTheDeviceAreNamed) {
   EXPECT_NE(text.find("on a CUDA device"), std::string::npos) << text;
 }
 
-// Ranks leave in every state of their transfers: streams and memory go, and the device still works afterwards.
+// Ranks leave in every state of their transfers: streams and memory go, and the device still works
+// afterwards.
 TEST_F(GpuThreads, AFailingRankLeavesTheDeviceUsable) {
   for (int round = 0; round < 20; ++round) {
     const auto text = error_of_ranks(4, [&](Transport& transport) {

@@ -234,8 +234,8 @@ class Cases {
   void expect(const Tensor& t, std::string_view what, Wanted wanted) {
     const auto values = read(t, stream_);
     for (std::int64_t i = 0; i < t.count(); ++i)
-      FF_CHECK_EQ(get(values, i), wanted(i), what, " of ", t.count(), " ", t.dtype(), " on rank ", me_, " of ",
-                  n_, ", element ", i);
+      FF_CHECK_EQ(get(values, i), wanted(i), what, " of ", t.count(), " ", t.dtype(), " on rank ", me_,
+                  " of ", n_, ", element ", i);
   }
 
   Communicator& comm_;

@@ -49,18 +49,15 @@ void append_bytes(std::string& out, const void* data, std::size_t size) {
   out.append(static_cast<const char*>(data), size);
 }
 
-// The elements of one parameter's box.
-using Values = std::function<std::vector<double>(const ShardedParam&)>;
-
 // Per parameter: its index, rows and columns of the box, the elements.
-std::string encode(Engine& engine, const Values& values_of) {
+std::string encode(Engine& engine, Tensor ShardedParam::*member) {
   std::string out;
   for (const auto* p : engine.params()) {
     const auto& box = p->param->storage_box;
     const bool matrix = box.begin.rank() > 1;
     const std::array<std::int64_t, 5> head{p->param->index, box.begin[0], box.end[0],
                                            matrix ? box.begin[1] : 0, matrix ? box.end[1] : 1};
-    const auto values = values_of(*p);
+    const auto values = to_host(p->in_full(engine.run(), member), engine.run().stream);
     append_bytes(out, head.data(), sizeof head);
     append_bytes(out, values.data(), values.size() * sizeof(double));
   }
@@ -116,21 +113,6 @@ std::pair<double, std::string> largest_difference(const Tensors& a, const Tensor
   return worst;
 }
 
-Tensors gather_values(Engine& engine, const Values& values) {
-  Tensors whole;
-  std::map<std::string, std::vector<bool>> seen;
-  for (const auto& p : engine.table().params) {
-    whole[p.name].resize(static_cast<std::size_t>(p.global.count()));
-    seen[p.name].resize(static_cast<std::size_t>(p.global.count()));
-  }
-  for (const auto& bytes : engine.mesh().world().gather_bytes(encode(engine, values)))
-    decode(bytes, engine.table(), whole, seen);
-  for (const auto& [name, elements] : seen)
-    FF_CHECK(std::find(elements.begin(), elements.end(), false) == elements.end(), name,
-             " has elements that no rank holds");
-  return whole;
-}
-
 }  // namespace
 
 ModelConfig small_llama() { return complete(small(2)); }
@@ -182,18 +164,18 @@ std::vector<MicroBatch> problem_batches(const Problem& p, const BatchPlan& plan,
 }
 
 Tensors gather(Engine& engine, Tensor ShardedParam::*member) {
-  return gather_values(engine,
-                       [&](const ShardedParam& p) { return to_host(p.*member, engine.run().stream); });
-}
-
-Tensors gather_masters(Engine& engine) {
-  return gather_values(engine, [&](const ShardedParam& p) {
-    CpuStream host;
-    const auto value =
-        empty(*make_cpu_memory(), p.param->storage_box.shape(), engine.run().accum(), Tag::staging, host);
-    p.read_master(engine.run(), value);
-    return to_host(value, host);
-  });
+  Tensors whole;
+  std::map<std::string, std::vector<bool>> seen;
+  for (const auto& p : engine.table().params) {
+    whole[p.name].resize(static_cast<std::size_t>(p.global.count()));
+    seen[p.name].resize(static_cast<std::size_t>(p.global.count()));
+  }
+  for (const auto& bytes : engine.mesh().world().gather_bytes(encode(engine, member)))
+    decode(bytes, engine.table(), whole, seen);
+  for (const auto& [name, elements] : seen)
+    FF_CHECK(std::find(elements.begin(), elements.end(), false) == elements.end(), name,
+             " has elements that no rank holds");
+  return whole;
 }
 
 Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p,
@@ -223,7 +205,7 @@ Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const
     t.valid_tokens.push_back(loss.valid_tokens);
     t.grad_norm.push_back(t.reports.back().grad_norm);
   }
-  t.weights = gather_masters(engine);
+  t.weights = gather(engine, &ShardedParam::master);
   t.m = gather(engine, &ShardedParam::m);
   t.v = gather(engine, &ShardedParam::v);
   return t;

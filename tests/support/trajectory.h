@@ -68,8 +68,6 @@ Trajectory train(const Problem& problem, const Layout& layout,
                  std::vector<std::vector<LedgerRecord>>* ledgers = nullptr);
 // The whole tensors of which the ranks hold boxes. Collective; as train.
 Tensors gather(Engine& engine, Tensor ShardedParam::*member);
-// The masters, in whatever form they are stored.
-Tensors gather_masters(Engine& engine);
 
 // Largest differences, each in its measure: losses absolute, norms relative, gradients relative to
 // max(largest element of the tensor, 1e-6 x norm of the step; 1e-4 x outside f64), weights to max(largest
