@@ -5,6 +5,7 @@
 # MODELS: steps to time (llama-1b llama-3b; llama-8b runs a sequence at a time with recompute=selective and the f32 master
 # split into the bf16 copy and 16 bits more, and without a peer, which needs more memory).
 # ATTENTIONS: forms of PyTorch's attention to try (cudnn; also flash), the faster one counts; each compiles the model anew.
+# PEER_KERNELS=no leaves out the peer's kernels (40 s).
 # SECONDS_OP: time for a case of an op (0.1). STEPS (10). PYTHON: the interpreter that has torch (python3); without one the peer's
 # columns stay empty. OUT: the file to write. SETTINGS: further --section.key=value for our steps.
 set -euo pipefail
@@ -41,9 +42,9 @@ for model in "${models[@]}"; do
 done
 echo "run_gpu.sh: kernels" >&2
 "$fivefold" bench ops --device cuda --seconds "$seconds" > "$work/ops"
-[[ $peer == yes ]] && "$python" bench/peer_kernels.py > "$work/peer_ops"
+[[ $peer == no || ${PEER_KERNELS:-yes} == no ]] || "$python" bench/peer_kernels.py > "$work/peer_ops"
 
-field() { sed -nE "s/.*\"$2\": ([0-9.]+).*/\1/p" "$work/$1" 2> /dev/null | head -1; }
+field() { [[ ! -f $work/$1 ]] || sed -nE "s/.*\"$2\": ([0-9.]+).*/\1/p" "$work/$1" | head -1; }
 row() {
   local model=$1 mine best="" rate name=""
   mine=$(figure "$model" '^([0-9]+) tokens\/s.*')
@@ -74,7 +75,7 @@ row() {
   printf '\n## Kernels\n\n`fivefold bench ops --device cuda`:\n\n```\n'
   cat "$work/ops"
   echo '```'
-  if [[ $peer == yes ]]; then
+  if [[ -f $work/peer_ops ]]; then
     printf '\n`bench/peer_kernels.py`, in the same run:\n\n```\n'
     cat "$work/peer_ops"
     echo '```'

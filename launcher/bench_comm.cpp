@@ -21,7 +21,8 @@ class Bench {
   // Seconds of one transfer, as rank 0 tells all.
   double time(const std::string& operation, std::int64_t part) {
     const int n = comm_.size();
-    const auto whole = tensor(n * part), other = tensor(operation == "all_to_all" ? n * part : part);
+    const bool equal = operation == "all_to_all" || operation == "send_recv";
+    const auto whole = tensor(n * part), other = tensor(equal ? n * part : part);
     const std::vector<std::int64_t> rows(static_cast<std::size_t>(n), 1);
     const auto by_rank = [n](const Tensor& t) { return t.view({n, t.count() / n}); };
     if (operation == "all_reduce")
@@ -33,7 +34,7 @@ class Bench {
     if (operation == "all_to_all")
       return timed(
           [&] { comm_.all_to_all(by_rank(other), rows, by_rank(whole), rows, stream_).wait(stream_); });
-    return timed([&] { exchange(whole, tensor(n * part)); });
+    return timed([&] { exchange(whole, other); });
   }
 
  private:

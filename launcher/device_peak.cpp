@@ -2,6 +2,7 @@
 #include "launcher/device_peak.h"
 
 #include <array>
+#include <cctype>
 
 #include "core/cuda.h"
 
@@ -30,11 +31,19 @@ constexpr std::array<Card, 14> kCards{{{"H200 NVL", 835, 60, 30},
                                        {"RTX 4090", 165.2, 82.6, 0},
                                        {"RTX 3090", 71, 35.6, 0}}};
 
+// Whole words: an L40 is no L4.
+bool names(std::string_view device, std::string_view card) {
+  const auto at = device.find(card);
+  if (at == std::string_view::npos) return false;
+  const auto end = at + card.size();
+  return end == device.size() || !std::isalnum(static_cast<unsigned char>(device[end]));
+}
+
 }  // namespace
 
 std::optional<double> peak_flops(std::string_view name, DType dtype) {
   for (const auto& card : kCards) {
-    if (name.find(card.name) == std::string_view::npos) continue;
+    if (!names(name, card.name)) continue;
     const double peak = dtype == DType::bf16 ? card.bf16 : dtype == DType::f32 ? card.f32 : card.f64;
     return peak > 0 ? std::optional(peak * 1e12) : std::nullopt;
   }

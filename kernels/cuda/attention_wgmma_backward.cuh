@@ -24,8 +24,8 @@ struct WgmmaBackward {
 template <int Dim, int ValueDim, int StepRows, int Stages>
 struct BackwardShape {
   static constexpr int kDim = Dim, kValueDim = ValueDim, kOwn = 128, kStep = StepRows, kStages = Stages;
-  // Whether the scores of a step queue up behind the last step's products instead of after them. Worth it
-  // where a product is short; otherwise it keeps stages from being filled again.
+  // Whether products queue up rather than wait for each other: scores behind the last step's products, and dk
+  // behind dv. Worth it where products are short; otherwise it keeps stages from being filled again.
   static constexpr bool kAhead = kDim == 64;
   static constexpr int kConsumers = 2 * 128, kThreads = kConsumers + 128, kRegisters = 240;
   static constexpr int kOwnBytes = kTileBytes<kOwn, kDim>, kOwnValueBytes = kTileBytes<kOwn, kValueDim>,
@@ -42,7 +42,7 @@ void queue_keys(const WgmmaBackward& op, cudaStream_t stream);
 template <class S>
 void queue_queries(const WgmmaBackward& op, cudaStream_t stream);
 
-using Keys64 = BackwardShape<64, 64, 64, 4>;
+using Keys64 = BackwardShape<64, 64, 128, 2>;
 using Keys96 = BackwardShape<96, 96, 64, 3>;
 using Keys128 = BackwardShape<128, 128, 64, 3>;
 using Keys192 = BackwardShape<192, 128, 32, 4>;

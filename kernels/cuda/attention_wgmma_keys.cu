@@ -90,8 +90,8 @@ __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardR
       for (int i = 0; i < 4; ++i) s[n][i] = exp2_of(s[n][i] * by - (i % 2 ? sum.y : sum.x));
     }
     pack(s, p);
-    queue_weighted(p, room.step_values(at.stage), dv);
-    wait_products<1>();
+    if constexpr (!S::kAhead) queue_weighted(p, room.step_values(at.stage), dv);
+    wait_products<S::kAhead ? 0 : 1>();
     pin(dp);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -100,6 +100,7 @@ __device__ __forceinline__ void consume(const WgmmaBackward& op, const BackwardR
       for (int i = 0; i < 4; ++i) s[n][i] *= dp[n][i] - (i % 2 ? sum.y : sum.x);
     }
     pack(s, ds);
+    if constexpr (S::kAhead) queue_weighted(p, room.step_values(at.stage), dv);
     queue_weighted(ds, room.step(at.stage), dk);
     if constexpr (!S::kAhead) {
       wait_products<0>();

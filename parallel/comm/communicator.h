@@ -91,6 +91,11 @@ class Communicator {
   [[nodiscard]] Work send(const Tensor& data, int to, Stream& producer);
   [[nodiscard]] Work recv(const Tensor& data, int from, Stream& producer);
 
+  // Collective. Readies messages between neighbours in group order, the last and the first among them. A
+  // transport that connects ranks in the first message between them would hold up that whole launch until
+  // both ends are there, and so a Group whose other parts could go on.
+  virtual void connect_neighbours() {}
+
   // Host-side exchange of small plain values; blocks, so not inside a Group. Lengths may differ. Result: one
   // string of bytes per member.
   std::vector<std::string> gather_bytes(std::string_view mine);

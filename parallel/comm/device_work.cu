@@ -34,9 +34,16 @@ __device__ __forceinline__ std::int64_t copy_units(const CopyPart& part, std::in
   const std::int64_t end = part.bytes / static_cast<std::int64_t>(sizeof(T));
   const T* const from = reinterpret_cast<const T*>(part.from);
   T* const to = reinterpret_cast<T*>(part.to);
+  const std::int64_t step = thread_count();
   std::int64_t i = begin / static_cast<std::int64_t>(sizeof(T)) + first_of_thread();
-#pragma unroll 4
-  for (; i < end; i += thread_count()) to[i] = from[i];
+  for (; i + 3 * step < end; i += 4 * step) {  // four loads before the first store
+    T x[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) x[k] = from[i + k * step];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) to[i + k * step] = x[k];
+  }
+  for (; i < end; i += step) to[i] = from[i];
   return end * static_cast<std::int64_t>(sizeof(T));
 }
 

@@ -128,7 +128,8 @@ Work MpiCommunicator::launch_staged(TransferId id, const Tensor& out, const Tens
     post(*own, host.out, host.in);
   };
   owner_->start(operation);
-  return Work([=, &staging, owner = owner_](Stream& consumer) {
+  // The device's tensors stay with the Work, not with the operation, which may outlive their stream.
+  return Work([=, &staging, owner = owner_, held = std::pair(out, in)](Stream& consumer) {
     owner->wait(*operation);
     if (consumer.device().kind == DeviceKind::cuda)
       consumer.wait(operation->on_device);

@@ -71,6 +71,7 @@ class NcclCommunicator final : public Communicator {
     attach(owner_->join(size(), id, rank()));
   }
 
+  void connect_neighbours() override;
   // NCCL's transfers end with the process.
   void abort(std::string_view why) noexcept override { host_.abort(why); }
 
@@ -128,6 +129,18 @@ Work NcclCommunicator::launch(TransferId id, Stream& producer, std::vector<Tenso
         else
           transfer->stream->await(transfer->done);
       });
+}
+
+void NcclCommunicator::connect_neighbours() {
+  if (!comm_) return;
+  const auto t = empty(owner_->memory(), {4}, DType::u8, Tag::communication, *stream_);
+  owner_->connect(comm_, [&] {
+    for (const int step : {1, size() - 1}) {
+      const int to = (rank() + step) % size(), from = (rank() + size() - step) % size();
+      FF_NCCL(ncclSend(t.raw(), 1, ncclUint8, to, comm_, native()));
+      FF_NCCL(ncclRecv(t.raw() + (step == 1 ? 1 : 2), 1, ncclUint8, from, comm_, native()));
+    }
+  });
 }
 
 Work NcclCommunicator::do_all_reduce(const Tensor& inout, Reduce op, Stream& producer, TransferId id) {

@@ -18,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::hours kNoLimit{24 * 365};
 constexpr int kEagerPolls = 1000;
+constexpr std::chrono::seconds kWordOfOthers{4};
 
 ncclConfig_t nonblocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -40,15 +41,22 @@ void NcclRank::check_alive() const {
   if (aborted_) throw Error("NCCL transfers were stopped, since a rank failed");
 }
 
+// In progress or success. Where it is another rank that has gone, that one or its launcher is given the time
+// to say so and to end this process too.
+ncclResult_t NcclRank::state_of(ncclComm_t comm) const {
+  ncclResult_t state = ncclSuccess;
+  FF_NCCL(ncclCommGetAsyncError(comm, &state));
+  if (state == ncclRemoteError) std::this_thread::sleep_for(kWordOfOthers);
+  check_nccl(state, "a transfer under way", __FILE__, __LINE__, comm);
+  return state;
+}
+
 // Until NCCL has taken the last call on `comm`. The first polls do not sleep: most calls are taken at once.
 void NcclRank::settle(ncclComm_t comm, std::chrono::milliseconds limit) {
   const auto start = Clock::now();
   for (int polls = 0;; ++polls) {
     check_alive();
-    ncclResult_t state = ncclSuccess;
-    FF_NCCL(ncclCommGetAsyncError(comm, &state));
-    check_nccl(state, "an earlier call", __FILE__, __LINE__, comm);
-    if (state == ncclSuccess) return;
+    if (state_of(comm) == ncclSuccess) return;
     FF_CHECK(Clock::now() - start < limit, "NCCL did not join the ranks within ",
              std::chrono::duration_cast<std::chrono::seconds>(limit).count(), " s");
     if (polls > kEagerPolls) std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -81,6 +89,15 @@ ncclComm_t NcclRank::split(ncclComm_t parent, int color, int key) {
   settle(parent, deadline_init_);
   if (comm) adopt(comm);
   return comm;
+}
+
+void NcclRank::connect(ncclComm_t comm, const std::function<void()>& calls) {
+  std::lock_guard lock(calling_);
+  check_alive();
+  FF_NCCL(ncclGroupStart());
+  calls();
+  FF_NCCL(ncclGroupEnd());
+  settle(comm, deadline_init_);
 }
 
 void NcclRank::leave(ncclComm_t comm) noexcept {
@@ -154,11 +171,7 @@ void NcclRank::check() {
   poll();
   const std::unique_lock lock(calling_, std::try_to_lock);
   if (!lock) return;
-  for (auto* comm : comms_) {
-    ncclResult_t state = ncclSuccess;
-    FF_NCCL(ncclCommGetAsyncError(comm, &state));
-    check_nccl(state, "a transfer under way", __FILE__, __LINE__, comm);
-  }
+  for (auto* comm : comms_) state_of(comm);
 }
 
 void NcclRank::poll() {

@@ -47,6 +47,9 @@ class NcclRank {
   // Collective over the members: everything launched on it ends first. While unwinding it is aborted.
   void leave(ncclComm_t comm) noexcept;
 
+  // Makes the calls as one launch, which no ledger sees.
+  void connect(ncclComm_t comm, const std::function<void()>& calls);
+
   // Scopes nest; the outermost launches.
   void begin();
   void add(std::shared_ptr<NcclTransfer> transfer);
@@ -64,6 +67,7 @@ class NcclRank {
 
  private:
   void settle(ncclComm_t comm, std::chrono::milliseconds limit);
+  ncclResult_t state_of(ncclComm_t comm) const;
   void check_alive() const;
   void adopt(ncclComm_t comm);
   void launch_open();

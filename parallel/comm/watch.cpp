@@ -2,6 +2,8 @@
 // first goes on answering while the second asks, since all ranks usually notice at once.
 #include "parallel/comm/watch.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,6 +11,7 @@
 
 #include <array>
 #include <csignal>
+#include <sstream>
 #include <thread>
 
 #include "parallel/comm/culprit.h"
@@ -98,17 +101,53 @@ void write_all(const Socket& socket, const std::string& text) {
   }
 }
 
-// `place`: "host port".
-RankReport ask(const std::string& place, milliseconds limit) {
-  const auto space = place.find(' ');
-  const auto host = place.substr(0, space);
-  const bool here = host == host_name();
-  const Addresses address(here ? "127.0.0.1" : host.c_str(), place.substr(space + 1), 0);
-  if (!address.first) return {};
+// "1.2.3.4" of each interface that leads out of this host.
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> all;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return all;
+  for (const auto* each = first; each; each = each->ifa_next) {
+    std::array<char, NI_MAXHOST> text{};
+    const bool out =
+        each->ifa_addr && each->ifa_addr->sa_family == AF_INET && !(each->ifa_flags & IFF_LOOPBACK);
+    if (out && getnameinfo(each->ifa_addr, sizeof(sockaddr_in), text.data(), text.size(), nullptr, 0,
+                           NI_NUMERICHOST) == 0)
+      all.emplace_back(text.data());
+  }
+  ::freeifaddrs(first);
+  return all;
+}
+
+// What is told at an address; empty where nobody answers in time.
+std::string told_at(const std::string& address, const std::string& port, milliseconds limit) {
+  const Addresses found(address.c_str(), port, AI_NUMERICHOST);
+  if (!found.first) return {};
   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  ::connect(socket.fd(), address.first->ai_addr, address.first->ai_addrlen);
-  if (!socket.wait(POLLOUT, limit)) return {};
-  return report_from(read_all(socket, limit));
+  ::connect(socket.fd(), found.first->ai_addr, found.first->ai_addrlen);
+  return socket.wait(POLLOUT, limit) ? read_all(socket, limit) : "";
+}
+
+std::string own_place(const Socket& listener) {
+  std::string place = host_name() + ' ' + port_of(listener);
+  for (const auto& address : own_addresses()) place += ' ' + address;
+  return place;
+}
+
+// Asks the rank at `place`, as own_place gives it. Hosts may have equal addresses on networks of their own,
+// so an answer starts with the rank that gives it.
+RankReport ask(int rank, const std::string& place, milliseconds limit) {
+  std::istringstream words(place);
+  std::string host, port;
+  words >> host >> port;
+  std::vector<std::string> addresses;
+  if (host == host_name()) addresses.emplace_back("127.0.0.1");
+  for (std::string address; words >> address;) addresses.push_back(address);
+  for (const auto& address : addresses) {
+    const auto text = told_at(address, port, limit);
+    const auto head = str(rank, '\n');
+    if (text.starts_with(head)) return report_from(text.substr(head.size()));
+  }
+  return {};
 }
 
 // Where several ranks notice, one speaks: the others are ended before their turn.
@@ -129,7 +168,7 @@ class Watch::Thread {
  public:
   Thread(Transport& transport, WatchOptions options)
       : transport_(transport), options_(std::move(options)), listener_(listening()) {
-    places_ = transport_.world().gather_bytes(host_name() + ' ' + port_of(listener_));
+    places_ = transport_.world().gather_bytes(own_place(listener_));
     answering_ = std::jthread([this](const std::stop_token& stop) { answer(stop); });
     looking_ = std::jthread([this](const std::stop_token& stop) { look(stop); });
   }
@@ -143,7 +182,7 @@ class Watch::Thread {
     while (!stop.stop_requested()) {
       if (!listener_.wait(POLLIN, kRound)) continue;
       const Socket asker(::accept(listener_.fd(), nullptr, nullptr));
-      if (asker) write_all(asker, to_text(own_report()));
+      if (asker) write_all(asker, str(world_rank(), '\n') + to_text(own_report()));
     }
   }
 
@@ -172,8 +211,9 @@ class Watch::Thread {
   void judge(const LedgerRecord& stuck) const {
     std::vector<RankReport> reports;
     for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank)
-      reports.push_back(rank == world_rank() ? own_report()
-                                             : ask(places_[static_cast<std::size_t>(rank)], options_.answer));
+      reports.push_back(rank == world_rank()
+                            ? own_report()
+                            : ask(rank, places_[static_cast<std::size_t>(rank)], options_.answer));
     const auto limit = options_.deadline(ledger().activity());
     if (first_waiting(reports) != world_rank()) let_others_speak(world_rank());
     end(str("a transfer did not end within ", static_cast<double>(limit.count()) / 1000,

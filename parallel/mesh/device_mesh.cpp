@@ -64,6 +64,7 @@ DeviceMesh::DeviceMesh(MeshShape shape, Transport& transport, const std::vector<
     if (communicator == nullptr)  // on all ranks or on none, since all groups of a kind are alike
       communicator = owned_.emplace_back(transport.split(name_of_group(wanted), members)).get();
     if (!member) continue;
+    if (wanted.messages) communicator->connect_neighbours();
     by_axes_[{wanted.axes, wanted.purpose, wanted.parts}] = communicator;
   }
   if (const auto crossing = crossing_groups(layout_, world_rank_at_, slots); !crossing.empty())

@@ -82,6 +82,7 @@ class DeviceMesh {
     std::string purpose;  // "weights", "activations"
     int parts = 0;        // of the last axis: neighbours that share a part form the group; 0: the whole axis
     bool ends = false;    // only the first and the last of the group; the others have none
+    bool messages = false;  // neighbours exchange messages
   };
   DeviceMesh(MeshShape shape, Transport& transport, const std::vector<HostSlot>& slots,
              const std::vector<Wanted>& groups);

@@ -2,6 +2,7 @@
 #include "parallel/mesh/param.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace fivefold {
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/transfer.h"
 #include "tests/support/layer_run.h"
 
@@ -112,6 +114,33 @@ TEST(Linear, RowBiasEntersOnceOnEveryDegree) {
       EXPECT_EQ(test::numbers(bias.gradient, run), std::vector<double>(3, rows * (1 + rank)));
     });
   }
+}
+
+// A step's first product writes the sum of a parameter to which nothing else adds, whatever its memory holds;
+// the next ones add, and a unit without any has zeros.
+TEST(ColumnLinear, TheFirstProductOfAStepNeedsNoZeros) {
+  for (const int zero : {1, 2})
+    test::on_ranks({.shard = 2}, DType::f64, [&](const auto& run) {
+      Param w{.name = "w", .global = {4, 3}, .products_only = true};
+      place(w, run.mesh.layout(), run.mesh.position());
+      FsdpUnit unit(run, "unit", {{&w}}, {.stage = zero});
+      unit.unshard(run), unit.ready(run);
+      const ColumnLinear layer({&w}, {});
+      for (const int products : {1, 3, 0, 2}) {
+        unit.zero_grads(run);
+        unit.begin_backward(run);
+        run(Fill{.x = w.gradient, .value = NAN});
+        for (int i = 0; i < products; ++i) {
+          ColumnLinear::Saved saved{.x = run.zeros({2, 3}, DType::f64, Tag::activations),
+                                    .dy = run.zeros({2, 4}, DType::f64, Tag::activations)};
+          run(Fill{.x = saved.x, .value = 0.5}), run(Fill{.x = saved.dy, .value = 3});
+          layer.backward_weight(run, saved);
+        }
+        unit.reduce_grads(run), unit.finish_grads(run);
+        // Two rows of 1.5 a product and rank.
+        for (const double g : test::numbers(unit.params()[0].gradient, run)) EXPECT_EQ(g, 6.0 * products);
+      }
+    });
 }
 
 }  // namespace

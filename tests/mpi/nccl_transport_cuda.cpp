@@ -62,6 +62,36 @@ TEST_F(GpuNccl, GroupsAreSplitFromTheWorld) {
   }
 }
 
+// A launch of two messages whose other end launches them one by one, and looks at the first in between: the
+// first must not wait for the second's other end.
+TEST_F(GpuNccl, PartsOfAGroupDoNotWaitForEachOther) {
+  if (world().size() == 1) GTEST_SKIP() << "nobody to send to";
+  const auto pipeline = nccl_->split("pipeline", world().members());
+  pipeline->connect_neighbours();
+  if (world().rank() > 1) return;
+  const int peer = 1 - world().rank();
+  const auto there = on_device({1}), back = on_device({2});
+  const auto pass = [&](const Tensor& t, bool sends) {
+    return sends ? pipeline->send(t, peer, stream()) : pipeline->recv(t, peer, stream());
+  };
+  if (peer == 1) {
+    Work sent, received;
+    {
+      Group group(*pipeline);
+      sent = pass(there, true);
+      received = pass(back, false);
+    }
+    sent.wait(stream());
+    received.wait(stream());
+    EXPECT_EQ(to_host(back, stream()).at(0), 11);
+  } else {
+    pass(there, false).wait(stream());
+    stream().synchronize();
+    pass(on_device({11}), true).wait(stream());
+    stream().synchronize();
+  }
+}
+
 TEST_F(GpuNccl, NanStays) {
   const int ranks = world().size();
   for (const auto dtype : {DType::f64, DType::f32, DType::bf16})
