@@ -169,7 +169,8 @@ Section train_section() {
       .add("precision", &P::precision, float_dtype(), "dtype of weights and activations in compute")
       .add("device", &P::device, choice<DeviceChoice>(), "where ranks compute")
       .add("threads", &P::threads, small_integer(1), "CPU threads a rank")
-      .add("deterministic", &P::deterministic, boolean(), "same bits from the same layout; false: fastest products")
+      .add("deterministic", &P::deterministic, boolean(),
+           "same bits from the same layout; false: fastest products")
       .add("recompute", &P::recompute, choice<RecomputePolicy>(), "activations to compute again in backward")
       .add("loss_rows", &P::loss_rows, integer(0), "rows of logits alive at once; 0: chosen by size")
       .add("master", &P::master, choice<MasterStorage>(),
