@@ -24,8 +24,8 @@ std::unique_ptr<StreamTimer> make_cuda_timer(int device);
 // release is done.
 std::shared_ptr<Memory> make_cuda_memory(int device, MemoryOptions options = {});
 
-// Page-locked host memory, which `device` copies to and from without the host waiting. Its buffers are those of
-// a CPU device; one that is released is given out again once the work queued on its home stream before the
+// Page-locked host memory, which `device` copies to and from without the host waiting. Its buffers are those
+// of a CPU device; one that is released is given out again once the work queued on its home stream before the
 // release is done, so a copy from it may still be under way when its last owner drops it.
 std::shared_ptr<Memory> make_pinned_memory(int device);
 

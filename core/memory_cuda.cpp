@@ -17,6 +17,7 @@ cudaStream_t native(Stream& stream) { return static_cast<cudaStream_t>(stream.na
 class CudaPool : public std::enable_shared_from_this<CudaPool>, public Memory {
  public:
   CudaPool(int device, MemoryOptions options) : device_(device), options_(options) {
+    FF_CUDA(cudaSetDevice(device));  // or the calls below would wake the present one
     cudaMemPoolProps props{};
     props.allocType = cudaMemAllocationTypePinned;
     props.location = {.type = cudaMemLocationTypeDevice, .id = device};
@@ -68,6 +69,7 @@ class CudaBuffer final : public Buffer {
 // What the device says of itself. Buffers that were released but are not yet free count as the pool's.
 OutOfMemory::Room CudaPool::room() const {
   cudaGetLastError();  // the failure that is being reported
+  FF_CUDA(cudaSetDevice(device_));
   std::size_t free = 0, total = 0;
   std::uint64_t reserved = 0;
   FF_CUDA(cudaMemGetInfo(&free, &total));

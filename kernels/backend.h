@@ -18,11 +18,11 @@ namespace fivefold {
 template <class... Ops>
 struct OpList {};
 
-using AllOps =
-    OpList<Gemm, GroupedGemm, BiasGradient, NormForward, NormBackward, SplitQkvForward, SplitQkvBackward,
-           Rotary, AttentionForward, AttentionBackward, AttentionMerge, HeadsToParts, PartsToHeads,
-           SwigluForward, SwigluBackward, GeluForward, GeluBackward, Add, Convert, Fill, RandomNormal,
-           EmbeddingForward, EmbeddingBackward, VocabStats, CrossEntropy, SquaredSum, StepControl, AdamW, ReadMaster, WriteMaster>;
+using AllOps = OpList<Gemm, GroupedGemm, BiasGradient, NormForward, NormBackward, SplitQkvForward,
+                      SplitQkvBackward, Rotary, AttentionForward, AttentionBackward, AttentionMerge,
+                      HeadsToParts, PartsToHeads, SwigluForward, SwigluBackward, GeluForward, GeluBackward,
+                      Add, Convert, Fill, RandomNormal, EmbeddingForward, EmbeddingBackward, VocabStats,
+                      CrossEntropy, SquaredSum, StepControl, AdamW, ReadMaster, WriteMaster>;
 
 template <class Op>
 class RunsOp {

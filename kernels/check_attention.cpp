@@ -111,7 +111,8 @@ void SplitQkvBackward::check() const {
 }
 double SplitQkvBackward::flops() const { return split_flops(*this, dq, dk, 9.0); }
 double SplitQkvBackward::bytes() const {
-  const double always = bytes_of({&dq, &dk, &dv, &q_weight, &k_weight, &q_rstd, &k_rstd, &position, &d_packed});
+  const double always =
+      bytes_of({&dq, &dk, &dv, &q_weight, &k_weight, &q_rstd, &k_rstd, &position, &d_packed});
   return always + (q_weight ? bytes_of({&packed}) : 0.0);
 }
 

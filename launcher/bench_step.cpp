@@ -12,6 +12,7 @@
 #include "launcher/device_peak.h"
 #include "launcher/engine.h"
 #include "launcher/engine_options.h"
+#include "launcher/rank_device.h"
 
 namespace fivefold {
 
@@ -137,7 +138,8 @@ BenchStepReport bench_step(const Config& config, RankContext& context, const Ben
   }
   report.loss = loop.loss();
   report.device = device_text(engine.options().device);
-  if (const auto peak = peak_flops(engine.options())) report.peak_flops = *peak * context.world_size();
+  const int devices = devices_of(context, engine.options().device);
+  if (const auto peak = peak_flops(engine.options())) report.peak_flops = *peak * devices;
   report.tokens = config.train.global_batch * sequence_length(config);
   report.model_flops =
       model_flops_per_token(config.model, sequence_length(config)) * static_cast<double>(report.tokens);

@@ -182,7 +182,8 @@ int run_generate(const Arguments& a) {
   const auto threads = static_cast<int>(a.integer("--threads", 1, usable_cores()));
   const auto wanted = device_wanted(a);
   return run_world({.ranks = 1, .transport = TransportName::thread}, [&](RankContext& context) {
-    Engine engine(engine_for(source, rank_device(wanted, context), threads), context.transport, context.slots);
+    Engine engine(engine_for(source, rank_device(wanted, context), threads), context.transport,
+                  context.slots);
     load_model(fs, source, engine);
     TokenDecoder decoder(engine);
     Printer print(a.has("--prompt") ? tokenizer.get() : nullptr);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/cuda.h"
+#include "launcher/device_choice.h"
 #include "launcher/plan.h"
 #include "launcher/supported.h"
 #include "launcher/text_table.h"
@@ -173,7 +175,9 @@ int with_memory_advice(const Config& config, int world, const std::function<int(
   try {
     return f();
   } catch (const OutOfMemory& error) {
-    throw Error(str(error.what(), memory_advice(config, world, error.room())));
+    auto here = config;
+    if (wants_gpus(config.train) && cuda_device_count() > 0) here.train.device = DeviceChoice::cuda;
+    throw Error(str(error.what(), memory_advice(here, world, error.room())));
   }
 }
 

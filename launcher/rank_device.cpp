@@ -1,6 +1,8 @@
 // By local rank, over the devices that this process sees.
 #include "launcher/rank_device.h"
 
+#include <set>
+
 #include "core/cuda.h"
 #include "launcher/device_choice.h"
 
@@ -16,6 +18,13 @@ Device rank_device(const TrainConfig& train, const RankContext& context) {
   if (devices == 0) return {};
   const auto& slot = context.slots[static_cast<std::size_t>(context.world_rank())];
   return {DeviceKind::cuda, gpu_of(slot.local_rank, devices)};
+}
+
+int devices_of(const RankContext& context, Device mine) {
+  const auto own =
+      mine.kind == DeviceKind::cuda ? cuda_device_uuid(mine.index) : str("rank ", context.world_rank());
+  const auto all = context.transport.world().gather_bytes(own);
+  return static_cast<int>(std::set(all.begin(), all.end()).size());
 }
 
 }  // namespace fivefold

@@ -10,4 +10,8 @@ namespace fivefold {
 // asked for and none is there.
 Device rank_device(const TrainConfig& train, const RankContext& context);
 
+// Devices that all ranks together compute on: GPUs that ranks share count once, and each rank on a CPU as
+// one. `mine` is this rank's. Collective over the world.
+int devices_of(const RankContext& context, Device mine);
+
 }  // namespace fivefold

@@ -73,11 +73,11 @@ std::unique_ptr<Backend> RankTrace::around(std::unique_ptr<Backend> inner) {
 }
 
 void RankTrace::begin_step() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   ++step_;
   if (active_) {
     close_all();
-    if (step_ >= window_.first + window_.steps || full()) write();
+    if (step_ >= window_.first + window_.steps || full()) return write(lock);
   }
   if (step_ == window_.first && window_.steps > 0) active_ = true;
   if (active_) step_span_ = {str("step ", step_), now_ns()};
@@ -85,10 +85,10 @@ void RankTrace::begin_step() {
 
 void RankTrace::finish() {
   if (ledger_) ledger_->observe(nullptr);
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (!active_) return;
   close_all();
-  write();
+  write(lock);
 }
 
 void RankTrace::close(Open& open) {
@@ -185,27 +185,30 @@ void RankTrace::op_end(Stream& stream) {
   if (open_op_) mark_end(*open_op_, stream);
 }
 
-// Waits for the last of the marks. What has no end was cut off by an error or the end of the window.
-void RankTrace::resolve() {
-  for (auto& m : marked_) {
+// What has no end was cut off by an error or the end of the window.
+void RankTrace::resolve(std::vector<Marked> marked, TraceTimeline& timeline) {
+  for (auto& m : marked) {
     if (!m.end) continue;
     m.span.begin_ns = m.timer->nanoseconds(m.begin);
     m.span.end_ns = m.timer->nanoseconds(*m.end);
-    timeline_.spans.push_back(std::move(m.span));
+    timeline.spans.push_back(std::move(m.span));
   }
-  marked_.clear();
-  on_device_.clear();
-  timers_.clear();
 }
 
-void RankTrace::write() {
+// The device is waited for without the lock: whoever watches the transfers tells the ledger meanwhile.
+void RankTrace::write(std::unique_lock<std::mutex>& lock) {
   active_ = false;
-  resolve();
+  open_op_.reset();
+  on_device_.clear();
+  auto marked = std::exchange(marked_, {});
+  const auto timers = std::exchange(timers_, {});
+  auto timeline = std::exchange(timeline_, {});
+  lock.unlock();
+  resolve(std::move(marked), timeline);
   std::filesystem::create_directories(file_.parent_path());
   std::ofstream out(file_);
-  write_trace(out, timeline_);
+  write_trace(out, timeline);
   if (!out.flush()) throw Error(str("log.trace: cannot write ", file_.string()));
-  timeline_.spans.clear();
 }
 
 }  // namespace fivefold

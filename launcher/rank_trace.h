@@ -70,8 +70,8 @@ class RankTrace final : public LedgerObserver, public std::enable_shared_from_th
   StreamTimer& timer(const Device& device);
   std::size_t mark_begin(TraceSpan span, Stream& stream);  // returns its place in marked_
   void mark_end(std::size_t index, Stream& stream);
-  void resolve();
-  void write();
+  static void resolve(std::vector<Marked> marked, TraceTimeline& timeline);
+  void write(std::unique_lock<std::mutex>& lock);  // looks at nothing from now on; releases the lock
 
   std::mutex mutex_;
   TraceWindow window_;

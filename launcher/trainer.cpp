@@ -15,6 +15,7 @@
 #include "launcher/device_peak.h"
 #include "launcher/engine_options.h"
 #include "launcher/model_state.h"
+#include "launcher/rank_device.h"
 
 namespace fivefold {
 
@@ -44,7 +45,9 @@ std::shared_ptr<RankTrace> make_trace(const Config& config, int world_rank) {
 
 EngineOptions traced(EngineOptions options, const std::shared_ptr<RankTrace>& trace) {
   if (trace)
-    options.wrap_backend = [trace](std::unique_ptr<Backend> inner) { return trace->around(std::move(inner)); };
+    options.wrap_backend = [trace](std::unique_ptr<Backend> inner) {
+      return trace->around(std::move(inner));
+    };
   return options;
 }
 
@@ -61,6 +64,7 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
       trace_(make_trace(config_, context.world_rank())),
       engine_(traced(engine_options(config_, context), trace_), context.transport, context.slots),
       peak_flops_(peak_flops(engine_.options())),
+      devices_(devices_of(context, engine_.options().device)),
       position_(begin()),
       log_(log_options(config_, context, directory_.log(context.world_rank()).string())),
       plan_(plan_batches(engine_.mesh(), config_.train.global_batch, config_.train.micro_batch,
@@ -77,6 +81,7 @@ Trainer::Trainer(const ResolvedConfig& resolved, RankContext& context, const Sto
 TrainPosition Trainer::begin() {
   const auto file = directory_.log(context_.world_rank()).string();
   const Log log(log_options(config_, context_, std::filesystem::exists(directory_.root) ? file : ""));
+  context_.transport.world().ledger().set_activity("checkpoint/load");
   check_blas(engine_.backend(), engine_.memory(), engine_.run().stream);
   return begin_run(engine_, config_, directory_, data_.identity, log);
 }
@@ -187,7 +192,7 @@ void Trainer::after_step(const Pending& step, const StepReport& report, double s
       .tokens = tokens,
       .valid_tokens = step.loss.valid_tokens,
       .step_seconds = seconds,
-      .devices = context_.world_size(),
+      .devices = devices_,
       .model_flops = model_flops_per_token(config_.model, sequence) * static_cast<double>(tokens),
       .peak_flops = peak_flops_,
       .memory_peak_bytes = engine_.memory().report().peak_total,
@@ -227,10 +232,8 @@ void Trainer::evaluate() {
   if (!leads_) return;
   const double mean = valid_tokens == 0 ? 0 : sum / static_cast<double>(valid_tokens);
   bar_.clear();
-  metrics_->write(ValidMetrics{.step = position_.step,
-                               .samples = position_.samples,
-                               .loss = mean,
-                               .valid_tokens = valid_tokens});
+  metrics_->write(ValidMetrics{
+      .step = position_.step, .samples = position_.samples, .loss = mean, .valid_tokens = valid_tokens});
   log_.info("validation after step ", position_.step, ": loss ", mean, " over ", valid_tokens, " tokens");
 }
 

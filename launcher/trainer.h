@@ -55,6 +55,7 @@ class Trainer {
   std::shared_ptr<RankTrace> trace_;  // null: not traced
   Engine engine_;
   std::optional<double> peak_flops_;
+  int devices_;  // of all ranks
   TrainPosition position_;
   Log log_;
   BatchPlan plan_;

@@ -53,8 +53,7 @@ void initial_values(const Param& param, const ModelConfig& config, const InitOpt
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const auto place = op.first + at / columns * op.stride + at % columns;
-    out[i] =
-        op.mean + op.spread * philox_normal(op.seed, op.sequence, static_cast<std::uint64_t>(place));
+    out[i] = op.mean + op.spread * philox_normal(op.seed, op.sequence, static_cast<std::uint64_t>(place));
   }
 }
 

@@ -21,8 +21,8 @@ Case<RandomNormal> random(std::int64_t rows, std::int64_t columns, std::int64_t 
     for (std::size_t i = 0; i < v["x"].size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
       const auto place = op.first + at / columns * op.stride + at % columns;
-      v["x"][i] = static_cast<R>(op.mean + op.spread * philox_normal(op.seed, op.sequence,
-                                                                     static_cast<std::uint64_t>(place)));
+      v["x"][i] = static_cast<R>(
+          op.mean + op.spread * philox_normal(op.seed, op.sequence, static_cast<std::uint64_t>(place)));
     }
   });
   return c;

@@ -27,8 +27,8 @@ void execute(const RandomNormal& op, const CpuContext& ctx) {
     parallel_for(ctx, op.x.count(), kCost, [&op, x, columns](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; ++i) {
         const auto place = op.first + i / columns * op.stride + i % columns;
-        x[i] = rounded<T>(op.mean + op.spread * philox_normal(op.seed, op.sequence,
-                                                              static_cast<std::uint64_t>(place)));
+        x[i] = rounded<T>(op.mean +
+                          op.spread * philox_normal(op.seed, op.sequence, static_cast<std::uint64_t>(place)));
       }
     });
   });

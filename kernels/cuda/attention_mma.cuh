@@ -49,7 +49,8 @@ struct BfRows {
   std::int64_t stride;
   int rows;
 };
-__device__ __forceinline__ BfRows head_of(const __nv_bfloat16* data, int rows, int heads, int head, int width) {
+__device__ __forceinline__ BfRows head_of(const __nv_bfloat16* data, int rows, int heads, int head,
+                                          int width) {
   return {data + static_cast<std::int64_t>(head) * width, static_cast<std::int64_t>(heads) * width, rows};
 }
 

@@ -27,7 +27,8 @@ __device__ TileBounds bounds_of_queries(const Indices& index, int begin, int end
     b.least = min(b.least, first);
     b.most = max(b.most, last);
   }
-  return {least_of_lanes(b.least), most_of_lanes(b.most), most_of_lanes(b.all_from), least_of_lanes(b.all_to)};
+  return {least_of_lanes(b.least), most_of_lanes(b.most), most_of_lanes(b.all_from),
+          least_of_lanes(b.all_to)};
 }
 
 __device__ TileBounds bounds_of_keys(const Indices& index, int begin, int end, int lane) {

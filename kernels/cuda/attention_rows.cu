@@ -1,7 +1,6 @@
 // Sums of query rows for the gradients, eight lanes a row of a head.
-#include "kernels/cuda/attention_rows.cuh"
-
 #include "kernels/cuda/attention_fragments.cuh"
+#include "kernels/cuda/attention_rows.cuh"
 
 namespace fivefold::cuda {
 
@@ -46,9 +45,9 @@ RowSums queue_row_sums(const AttentionBackward& op, void* room, cudaStream_t str
                    static_cast<int>(pitch)};
   const unsigned blocks = blocks_for(pitch * heads * kLanes, kThreads, INT32_MAX);
   const auto start = [&](auto* out) {
-    row_sums_kernel<<<blocks, kThreads, 0, stream>>>(out, elements<__nv_bfloat16>(op.d_out),
-                                                     elements<float>(op.lse), static_cast<int>(op.q.dim(0)),
-                                                     static_cast<int>(heads), static_cast<int>(op.v.dim(2)), to);
+    row_sums_kernel<<<blocks, kThreads, 0, stream>>>(
+        out, elements<__nv_bfloat16>(op.d_out), elements<float>(op.lse), static_cast<int>(op.q.dim(0)),
+        static_cast<int>(heads), static_cast<int>(op.v.dim(2)), to);
   };
   if (op.out.dtype() == DType::f32)
     start(elements<float>(op.out));

@@ -39,8 +39,8 @@ struct NormalElements {
 void execute(const RandomNormal& op, const CudaContext& ctx) {
   with_device_float(op.x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const NormalElements<T> f{elements<T>(op.x), op.seed, op.sequence, op.first, op.stride,
-                              op.x.dim(1),       op.mean, op.spread};
+    const NormalElements<T> f{elements<T>(op.x), op.seed,     op.sequence, op.first,
+                              op.stride,         op.x.dim(1), op.mean,     op.spread};
     for_each<1>(op.x.count(), false, f, ctx);
   });
 }

@@ -5,8 +5,8 @@
 namespace fivefold {
 
 // x[r, c] = mean + spread * z(first + r * stride + c), rounded once, where z(i) is element i of the standard
-// normal sequence (seed, sequence) of core/philox.h in f64. A box of a larger tensor of `stride` columns so gets
-// its part of what the whole would get. Devices may differ in the last place of z.
+// normal sequence (seed, sequence) of core/philox.h in f64. A box of a larger tensor of `stride` columns so
+// gets its part of what the whole would get. Devices may differ in the last place of z.
 struct RandomNormal {
   static constexpr std::string_view kName = "random_normal";
   Tensor x;  // [R, C] floating

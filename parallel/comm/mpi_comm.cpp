@@ -122,8 +122,7 @@ Work MpiCommunicator::launch_staged(TransferId id, const Tensor& out, const Tens
       if (out) copy_bytes(out, host.out, *staging.stream);
       owner_->ledger()->device_end(id.ledger, *staging.stream);
       own->on_device = staging.stream->record();
-      own->done = true;
-      own->ready = staging.when_reached(own->on_device);
+      own->done = true;  // over for the host: nobody need look at it again for the ledger to know
     };
     post(*own, host.out, host.in);
   };

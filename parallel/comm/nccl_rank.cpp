@@ -175,6 +175,7 @@ void NcclRank::check() {
 }
 
 void NcclRank::poll() {
+  FF_CUDA(cudaSetDevice(device_));  // another thread's is the first one until it says so
   std::lock_guard lock(mutex_);
   for (auto& transfer : under_way_) {
     if (!transfer->told_begun && transfer->stream->reached(transfer->begun)) {
