@@ -127,7 +127,6 @@ BenchStepReport bench_step(const Config& config, RankContext& context, const Ben
   Engine engine(options_for(config, context, options.profile ? &profiler : nullptr), context.transport,
                 context.slots);
   engine.initialize({.seed = config.run.seed});
-  engine.memory().reset_peaks();
   StepLoop loop(engine, config, context.transport.world());
   if (options.warmup > 0) loop.take(options.warmup);
   BenchStepReport report{.seconds = loop.take(options.steps)};

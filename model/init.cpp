@@ -37,24 +37,13 @@ RandomNormal initial_values(const Param& param, const ModelConfig& config, const
   const bool matrix = param.global.rank() == 2;
   const auto rows = box.end[0] - box.begin[0], columns = matrix ? box.end[1] - box.begin[1] : 1;
   const auto stride = matrix ? param.global[1] : 1;
-  return {.x = x ? x.view({rows, columns}) : x,
+  return {.x = x.view({rows, columns}),
           .seed = options.seed,
           .sequence = hash_name(param.name),
           .first = box.begin[0] * stride + (matrix ? box.begin[1] : 0),
           .stride = stride,
           .mean = mean,
           .spread = spread};
-}
-
-void initial_values(const Param& param, const ModelConfig& config, const InitOptions& options, const Box& box,
-                    std::span<double> out) {
-  const auto op = initial_values(param, config, options, box, Tensor{});
-  const auto columns = param.global.rank() == 2 ? box.end[1] - box.begin[1] : 1;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    const auto place = op.first + at / columns * op.stride + at % columns;
-    out[i] = op.mean + op.spread * philox_normal(op.seed, op.sequence, static_cast<std::uint64_t>(place));
-  }
 }
 
 }  // namespace fivefold

@@ -19,8 +19,5 @@ struct InitOptions {
 // init_std divided by sqrt(2 layers) (Radford et al. 2019). Norm weights 1, biases 0.
 RandomNormal initial_values(const Param& param, const ModelConfig& config, const InitOptions& options,
                             const Box& box, const Tensor& x);
-// The same in host memory, as double.
-void initial_values(const Param& param, const ModelConfig& config, const InitOptions& options, const Box& box,
-                    std::span<double> out);
 
 }  // namespace fivefold

@@ -7,7 +7,6 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "launcher/model_state.h"
-#include "parallel/comm/thread_world.h"
 #include "tests/support/trajectory.h"
 
 namespace fivefold {
@@ -15,7 +14,6 @@ namespace {
 
 using test::Layout;
 using test::Problem;
-using test::Tensors;
 
 Problem problem_of(bool tied, DType dtype) {
   Problem p;
@@ -45,40 +43,21 @@ std::vector<std::pair<Layout, Layout>> pairs() {
           {vee, loop}, {loop, all}, {all, one},    {one, all},    {shard3, tp4}, {pp4, vee},  {loop, tp4}};
 }
 
-struct State {
-  Tensors weights, masters, m, v;
+struct Reached {
+  test::State state;
   double next_loss = 0;
 };
 
-State state_of(Engine& engine, const Problem& p, const BatchPlan& plan) {
-  State s{test::gather(engine, &ShardedParam::shard), test::gather(engine, &ShardedParam::master),
-          test::gather(engine, &ShardedParam::m), test::gather(engine, &ShardedParam::v)};
-  const auto batches = test::problem_batches(p, plan, 2);
-  s.next_loss = engine.evaluate(batches, engine.agree(valid_targets(batches), false).sum).mean();
-  return s;
-}
-
-// Runs `body` on an engine of the layout and returns rank 0's result.
-State on_engine(const Problem& p, const Layout& layout,
-                const std::function<void(Engine&, const BatchPlan&)>& body) {
-  State result;
-  std::vector<HostSlot> slots;
-  for (int r = 0; r < layout.mesh.world(); ++r) slots.push_back({"host", r});
-  run_ranks(layout.mesh.world(), [&](Transport& transport) {
-    Engine engine({.model = p.model,
-                   .mesh = layout.mesh,
-                   .dtype = p.dtype,
-                   .stage = layout.stage,
-                   .pipeline = layout.pipeline,
-                   .optimizer = p.optimizer,
-                   .memory = {.poison = true}},
-                  transport, slots);
-    const auto plan =
-        plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
-    engine.initialize(p.init);
+// Runs `body` on engines of the layout; what rank 0 has after it.
+Reached on_engine(const Problem& p, const Layout& layout,
+                  const std::function<void(Engine&, const BatchPlan&)>& body) {
+  Reached result;
+  test::on_engines(p, layout, [&](Engine& engine, const BatchPlan& plan) {
     body(engine, plan);
-    auto state = state_of(engine, p, plan);
-    if (transport.world().rank() == 0) result = std::move(state);
+    Reached mine{test::state_of(engine)};
+    const auto batches = test::problem_batches(p, plan, 2);
+    mine.next_loss = engine.evaluate(batches, engine.agree(valid_targets(batches), false).sum).mean();
+    if (engine.mesh().world().rank() == 0) result = std::move(mine);
   });
   return result;
 }
@@ -100,10 +79,10 @@ void expect_reshards(const Problem& p, const Layout& from, const Layout& to,
     engine.shards_changed();
   });
   const auto where = to_string(from) + " -> " + to_string(to);
-  EXPECT_EQ(saved.weights, loaded.weights) << where;
-  EXPECT_EQ(saved.masters, loaded.masters) << where;
-  EXPECT_EQ(saved.m, loaded.m) << where;
-  EXPECT_EQ(saved.v, loaded.v) << where;
+  EXPECT_EQ(saved.state.weights, loaded.state.weights) << where;
+  EXPECT_EQ(saved.state.masters, loaded.state.masters) << where;
+  EXPECT_EQ(saved.state.m, loaded.state.m) << where;
+  EXPECT_EQ(saved.state.v, loaded.state.v) << where;
   EXPECT_NEAR(saved.next_loss, loaded.next_loss, p.dtype == DType::f64 ? 1e-10 : 0.05) << where;
 }
 

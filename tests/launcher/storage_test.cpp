@@ -15,6 +15,7 @@ namespace {
 
 using test::Layout;
 using test::Problem;
+using test::State;
 using test::Tensors;
 
 Problem bf16_problem(bool tied, std::int64_t steps) {
@@ -93,32 +94,14 @@ TEST(NarrowState, TrainsNearlyAsWell) {
   }
 }
 
-struct State {
-  Tensors weights, masters, m, v;
-  double next_loss = 0;
-};
-
-// Runs `body` on an engine of the layout and returns rank 0's state after it.
+// Runs `body` on engines of the layout; rank 0's state after it.
 State on_engine(const Problem& p, const Layout& layout,
                 const std::function<void(Engine&, const BatchPlan&)>& body) {
   State result;
-  std::vector<HostSlot> slots;
-  for (int r = 0; r < layout.mesh.world(); ++r) slots.push_back({"host", r});
-  run_ranks(layout.mesh.world(), [&](Transport& transport) {
-    Engine engine({.model = p.model,
-                   .mesh = layout.mesh,
-                   .dtype = p.dtype,
-                   .stage = layout.stage,
-                   .optimizer = p.optimizer,
-                   .memory = {.poison = true}},
-                  transport, slots);
-    const auto plan =
-        plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
-    engine.initialize(p.init);
+  test::on_engines(p, layout, [&](Engine& engine, const BatchPlan& plan) {
     body(engine, plan);
-    State s{test::gather(engine, &ShardedParam::shard), test::gather(engine, &ShardedParam::master),
-            test::gather(engine, &ShardedParam::m), test::gather(engine, &ShardedParam::v)};
-    if (transport.world().rank() == 0) result = std::move(s);
+    auto mine = test::state_of(engine);
+    if (engine.mesh().world().rank() == 0) result = std::move(mine);
   });
   return result;
 }

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "core/philox.h"
+#include "core/transfer.h"
+#include "kernels/backend.h"
 
 namespace fivefold {
 namespace {
@@ -23,9 +25,10 @@ ModelConfig small_model() {
 
 std::vector<double> values_of(const Param& param, const ModelConfig& config, const InitOptions& options,
                               const Box& box) {
-  std::vector<double> out(static_cast<std::size_t>(box.count()));
-  initial_values(param, config, options, box, out);
-  return out;
+  CpuStream stream;
+  const auto x = empty(*make_cpu_memory({.poison = true}), box.shape(), DType::f64, Tag::weights, stream);
+  make_cpu_backend()->run(initial_values(param, config, options, box, x), stream);
+  return to_host(x, stream);
 }
 
 std::vector<double> whole_values(const Param& param, const ModelConfig& config, const InitOptions& options) {

@@ -51,12 +51,9 @@ class Model {
     for (const auto& plan : plans)
       stages_.emplace_back(run, config_, plan, options, *table_,
                            stages_.empty() ? nullptr : &stages_.front());
-    for (auto* p : params()) {
-      std::vector<double> values(static_cast<std::size_t>(p->param->storage_box.count()));
-      initial_values(*p->param, config_, {.seed = 3, .one_dimensional_noise = 0.2}, p->param->storage_box,
-                     values);
-      write(p->shard, values, run.stream);
-    }
+    for (auto* p : params())
+      run(initial_values(*p->param, config_, {.seed = 3, .one_dimensional_noise = 0.2}, p->param->storage_box,
+                         p->shard));
     for (auto* unit : units()) unit->shards_changed(), unit->zero_grads(run);
   }
   LossRequest request() const { return {.loss = loss_, .scale = 0.125}; }

@@ -178,23 +178,53 @@ Tensors gather(Engine& engine, Tensor ShardedParam::*member) {
   return whole;
 }
 
-Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p,
-                 const Layout& layout) {
+State state_of(Engine& engine) {
+  return {gather(engine, &ShardedParam::shard), gather(engine, &ShardedParam::master),
+          gather(engine, &ShardedParam::m), gather(engine, &ShardedParam::v)};
+}
+
+namespace {
+
+EngineOptions options_of(const Problem& p, const Layout& layout) {
   auto stage = layout.stage;
   stage.cp_strategy = layout.strategy;
-  Engine engine({.model = p.model,
-                 .mesh = layout.mesh,
-                 .dtype = p.dtype,
-                 .device = p.device,
-                 .stage = stage,
-                 .pipeline = layout.pipeline,
-                 .optimizer = p.optimizer,
-                 .memory = {.poison = true},
-                 .wrap_backend = {}},
-                transport, slots);
+  return {.model = p.model,
+          .mesh = layout.mesh,
+          .dtype = p.dtype,
+          .device = p.device,
+          .stage = stage,
+          .pipeline = layout.pipeline,
+          .optimizer = p.optimizer,
+          .memory = {.poison = true}};
+}
+
+BatchPlan plan_of(const Engine& engine, const Problem& p, const Layout& layout) {
+  return plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
+}
+
+std::vector<HostSlot> one_host(int ranks) {
+  std::vector<HostSlot> slots;
+  for (int r = 0; r < ranks; ++r) slots.push_back({"host", r});
+  return slots;
+}
+
+}  // namespace
+
+void on_engines(const Problem& p, const Layout& layout,
+                const std::function<void(Engine&, const BatchPlan&)>& body) {
+  const auto slots = one_host(layout.mesh.world());
+  run_ranks(layout.mesh.world(), [&](Transport& transport) {
+    Engine engine(options_of(p, layout), transport, slots);
+    engine.initialize(p.init);
+    body(engine, plan_of(engine, p, layout));
+  });
+}
+
+Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const Problem& p,
+                 const Layout& layout) {
+  Engine engine(options_of(p, layout), transport, slots);
   engine.initialize(p.init);
-  const auto plan =
-      plan_batches(engine.mesh(), p.global_batch, layout.micro_batch, p.model.window, layout.strategy);
+  const auto plan = plan_of(engine, p, layout);
   Trajectory t;
   for (std::int64_t step = 0; step < p.steps; ++step) {
     const auto batches = problem_batches(p, plan, step);
@@ -214,8 +244,7 @@ Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const
 Trajectory train(const Problem& problem, const Layout& layout,
                  std::vector<std::vector<LedgerRecord>>* ledgers) {
   Trajectory result;
-  std::vector<HostSlot> slots;
-  for (int r = 0; r < layout.mesh.world(); ++r) slots.push_back({"host", r});
+  const auto slots = one_host(layout.mesh.world());
   const auto made = run_ranks(layout.mesh.world(),
                               [&](Transport& transport) {
                                 auto mine = train(transport, slots, problem, layout);

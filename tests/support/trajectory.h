@@ -66,8 +66,16 @@ Trajectory train(Transport& transport, const std::vector<HostSlot>& slots, const
 // On thread ranks, one for each place of the mesh. `ledgers`: what each rank launched.
 Trajectory train(const Problem& problem, const Layout& layout,
                  std::vector<std::vector<LedgerRecord>>* ledgers = nullptr);
+// Runs `body` on thread ranks, one for each place of the mesh, each with an engine of fresh weights.
+void on_engines(const Problem& problem, const Layout& layout,
+                const std::function<void(Engine& engine, const BatchPlan& plan)>& body);
 // The whole tensors of which the ranks hold boxes. Collective; as train.
 Tensors gather(Engine& engine, Tensor ShardedParam::*member);
+// What a run goes on from. Collective.
+struct State {
+  Tensors weights, masters, m, v;
+};
+State state_of(Engine& engine);
 
 // Largest differences, each in its measure: losses absolute, norms relative, gradients relative to
 // max(largest element of the tensor, 1e-6 x norm of the step; 1e-4 x outside f64), weights to max(largest
